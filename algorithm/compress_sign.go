@@ -21,7 +21,7 @@ func init() {
 // nothing. It is biased. The algorithm's server takes the decided move for the mean
 // update.
 type Sign struct {
-	Step float64 `key:"step" range:"(0,1e5]" help:"distance by which a round moves each parameter"`
+	Step float64 `key:"step" range:"(0,1e5]" help:"how far a round moves each parameter"`
 }
 
 // Bits implements [Compression]: one bit a value.

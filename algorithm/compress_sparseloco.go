@@ -36,7 +36,7 @@ func init() {
 type SparseLoCo struct {
 	Share float64 `key:"share" default:"0.02" range:"(0,1]" help:"part of a chunk's values that is sent"`
 	Chunk int     `key:"chunk" default:"4096" range:"[1,1000000000]" unit:"values" help:"values of a chunk"`
-	Decay float64 `key:"decay" default:"0.95" range:"[0,1]" help:"part of the unsent that the next update adds, β"`
+	Decay float64 `key:"decay" default:"0.95" range:"[0,1]" help:"part of the unsent added to the next update, β"`
 }
 
 // Needs says that a residual follows its client from task to task.

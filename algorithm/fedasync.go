@@ -31,7 +31,7 @@ type FedAsync struct {
 	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"x: polynomial is (1+s)^-x after s rounds"`
 	Slope    float64 `key:"hinge_slope" default:"10" range:"[0,1e6]" help:"hinge: 1/(slope s + 1) after s rounds too many"`
 	After    int     `key:"hinge_after" default:"4" range:"[0,1000000]" unit:"rounds" help:"hinge: staleness that counts as fresh"`
-	Mu       float64 `key:"mu" default:"0" range:"[0,1e6]" help:"pull of local steps towards the global model"`
+	Mu       float64 `key:"mu" default:"0" range:"[0,1e6]" help:"pull towards the global model"`
 }
 
 // Needs says that clients' models are mixed into the newest one: see [Rebase].

@@ -3,14 +3,14 @@ package algorithm
 // init registers the algorithm under the name by which a configuration chooses it. The text is its line
 // in the list of such components.
 func init() {
-	Algorithms.Register("fedprox", "local steps are pulled towards the global model (Li et al. 2020)", FedProx{})
+	Algorithms.Register("fedprox", "a pull towards the global model (Li et al. 2020)", FedProx{})
 }
 
 // FedProx has clients minimise F_c(x) + μ/2 ‖x − x_r‖² (Li et al. 2020, Eq. 2): a
 // local step is y ← y − η (g(y) + μ (y − x_r)). The server is FedAvg's.
 type FedProx struct {
 	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
-	Mu   float64 `key:"mu" default:"0.01" range:"[0,1e6]" help:"pull of local steps towards the global model"`
+	Mu   float64 `key:"mu" default:"0.01" range:"[0,1e6]" help:"pull towards the global model"`
 	Staleness
 }
 

@@ -88,9 +88,9 @@ func calibrateServeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Measure the links of devices that calibrate",
-		Long: `Measure the links of devices that start "fedpace calibrate --nats", from the
-coordinator's machine. --config gives devices, server and model of a run. Else
---devices names the devices, and the model has 1 MB.`,
+		Long: `Measure from the coordinator's machine the links of devices that start
+"fedpace calibrate --nats". --config gives devices, server and model of a run;
+without it --devices names the devices, and the model has 1 MB.`,
 		Example: `  fedpace calibrate serve --config exp.yaml
   fedpace calibrate serve --devices pi1,pi2 --listen 192.168.1.10:4222
   fedpace calibrate serve --devices pi1 --nats nats://server:4222 --creds coordinator.creds`,

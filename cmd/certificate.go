@@ -22,9 +22,9 @@ func certificateCommand() *cobra.Command {
 		Use:   "certificate --host NAME",
 		Short: "Make a server's TLS certificate, and the authority that signs it",
 		Long: `Make a server's TLS certificate: server.pem and server.key in the folder of the
-keys, where fedpace's own server (nats.listen) finds them; give another server
-both. Whoever connects needs ca.pem (--tls-ca); ca.key is secret. Repeat the
-command to renew the certificate, and restart the server.`,
+keys, where fedpace's own server (nats.listen) finds them; another server needs
+both. Whoever connects needs ca.pem (--tls-ca); ca.key is secret. To renew the
+certificate, repeat the command and restart the server.`,
 		Example: `  fedpace certificate --host 192.168.1.10
   fedpace certificate --host lab.example --host 192.168.1.10 --out ca.pem`,
 		RunE: func(c *cobra.Command, _ []string) error { return f.issue(c) },

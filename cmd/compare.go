@@ -32,10 +32,9 @@ func compareCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare",
 		Short: "Run several schedules on the same cohorts and print one table",
-		Long: `Run an experiment with several schedules, on the same cohorts and for the same
-virtual time, and compare them in a table (compare.txt, compare.csv) and on a
-page (compare.html). Repeat the command to continue an interrupted comparison.
-The schedules are ` + strings.Join(schedule.Names(), ", ") + `.
+		Long: `Run several schedules on the same cohorts and for the same virtual time, and
+compare them in a table (compare.txt, compare.csv) and on a page (compare.html).
+Repeat the command to continue. Schedules: ` + strings.Join(schedule.Names(), ", ") + `.
 
 The exit status is 3 where --expect or the key expect is missed.`,
 		Example: `  fedpace compare
@@ -154,8 +153,8 @@ type sweepFlags struct {
 // values go to f, and apply puts them into the plan.
 func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
-	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in "+
-		"network.upload_mbps=1,5,20, or a range, KEY=LOW..HIGH/N; may be repeated")
+	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...`, or a range, KEY=LOW..HIGH/N; "+
+		"may be repeated")
 	s.StringVar(&f.equal, "equal", "time", "what all schedules get as much of as stop.rounds of fixed K: time, "+
 		"energy, bytes, carbon or client_time")
 	cli.OneOf(c, "equal", "time", "energy", "bytes", "carbon", "client_time")
@@ -165,8 +164,8 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	cli.OneOf(c, "controls", "all", "constant")
 	s.IntVar(&f.seeds, "seeds", 1, seedsUsage)
 	cli.InRange(c, "seeds", 1, maxSeeds)
-	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± this "+
-		"(Stein's two stages; --seeds of 5 or more first)")
+	s.Float64Var(&f.until.Half, "until", 0, "add seeds until differences in tails are known to ± this (Stein's "+
+		"two stages; --seeds of 5 or more first)")
 	s.IntVar(&f.until.MaxSeeds, "until-seeds", 100, "maximum seeds with --until")
 	cli.Complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg")

@@ -24,8 +24,8 @@ func coordinatorCommand(p program) *cobra.Command {
 		Use:   "coordinator",
 		Short: "Run one experiment whose work hosts elsewhere do",
 		Long: `Run one experiment as fedpace run does, to the same bits, while hosts (fedpace
-host) simulate its clients and train. Real devices alone (clients: 0) need no
-host. Its own server (nats.listen) asks for credentials (fedpace enroll).`,
+host) simulate its clients and train. A run of devices alone (clients: 0) needs
+no host. Its own server (nats.listen) asks for credentials (fedpace enroll).`,
 		Example: `  fedpace coordinator --nats nats://server:4222 --config exp.yaml
   fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
   fedpace coordinator --nats tls://a:4222,tls://b:4222 --creds coordinator.creds --tls-ca ca.pem`,
@@ -68,10 +68,9 @@ func hostCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "host",
 		Short: "Work for runs that coordinators elsewhere drive",
-		Long: `Simulate clients of runs and train for them, as coordinators say. A host may
-start and stop at any time. Without the run's data or kernel class it leaves
-training to others. With --app it serves runs of this Flower app, of equal code
-and libraries.`,
+		Long: `Simulate clients of runs and train for them. A host may start and stop at any
+time. Without the run's data or kernel class it does not train. With --app it
+serves runs of this Flower app, of equal code and libraries.`,
 		Example: `  fedpace host --nats nats://server:4222
   fedpace host --nats nats://server:4222 --run demo --workers 4 --once
   fedpace host --nats nats://server:4222 --app my-app --python venv/bin/python

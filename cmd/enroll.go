@@ -58,8 +58,8 @@ func enrollCommand() *cobra.Command {
 		Long: `Issue credentials for a device, host or coordinator, into NAME.creds in the
 folder of the keys. Whoever can read the keys can be anyone. fedpace's own
 server (nats.listen) with the same keys heeds a revocation within seconds;
-another includes what --server-config prints, and is reloaded after a
-revocation. --renew keeps what credentials allow unless a flag changes it.
+another includes what --server-config prints, and needs a reload after a
+revocation. --renew keeps limits that no flag changes.
 
 --list makes an archive for each new device of a CSV file (name, platform,
 class, data).`,
@@ -97,13 +97,13 @@ class, data).`,
 	s.StringSliceVar(&e.devices, "devices", nil, "enrolled devices of --site, separated by commas")
 	s.BoolVar(&e.renew, "renew", false, "end present credentials, and issue new ones")
 	s.BoolVar(&e.revoke, "revoke", false, "end present credentials")
-	s.BoolVar(&e.configuration, "server-config", false, "print what another nats-server's configuration must include")
+	s.BoolVar(&e.configuration, "server-config", false, "print what another nats-server's configuration includes")
 	s.StringVar(&e.site, "site", "", "enroll a site's own server of this name")
 	s.StringVar(
 		&e.siteServer,
 		"site-config",
 		"",
-		"print the configuration of a site's server that joins this URL of leaf nodes",
+		"print a site's server configuration for this URL of leaf nodes",
 	)
 	s.StringVarP(&e.outPath, "out", "o", "", "file to write the credentials to, or folder of archives")
 	return c

@@ -75,9 +75,9 @@ func exportPerfettoCommand() *cobra.Command {
 		Use:   "perfetto DIR",
 		Short: "Write a run's timelines as a trace for Perfetto's viewer",
 		Long: `Write the timelines in events.log as a trace for Perfetto (ui.perfetto.dev,
-which uploads nothing), on virtual time: a track for each client and for rounds,
-K_r, eta_r, losses and accuracy. events.sample says which clients are kept; of
-rounds beyond 1023 only some are.`,
+which uploads nothing), on virtual time: a track for each client that
+events.sample keeps, and for rounds, K_r, eta_r, losses and accuracy. Beyond
+round 1023 only some rounds are kept.`,
 		Example: `  fedpace export perfetto runs/demo
   fedpace export perfetto runs/demo --rounds 100-200 -o trace.pftrace`,
 		// Flags are checked before the run is read or a file is made.

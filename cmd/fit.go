@@ -19,8 +19,8 @@ func fitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fit DIR",
 		Short: "Turn a run's real devices into classes of devices",
-		Long: `Fit classes of devices to a run's real devices, complete or not: a configuration
-file to give after the run's own. Comments say how sure each number is.`,
+		Long: `Fit classes of devices to a run's real devices, complete or not: a file for
+--config after the run's own. Comments say how sure each number is.`,
 		Example: `  fedpace fit runs/exp --out fleet.yaml
   fedpace run --config exp.yaml --config fleet.yaml --dry-run
   fedpace fit runs/exp --pool --json | jq .check`,

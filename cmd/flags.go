@@ -368,7 +368,7 @@ func withServer(f *natsconn.Config, sets []string) []string {
 // addSearch adds the flags of a search among settings: how many seeds it may take, and how many confirm it.
 func addSearch(c *cobra.Command, limits *choice.Limits) {
 	s := c.Flags()
-	s.IntVar(&limits.MaxSeeds, "most-seeds", 12, "maximum seeds of settings that are not told apart")
+	s.IntVar(&limits.MaxSeeds, "most-seeds", 12, "maximum seeds of settings that are not distinguished")
 	s.IntVar(&limits.Fresh, "fresh", 5, "fresh seeds that confirm the choice; 0: none")
 	cli.InRange(c, "most-seeds", 1, maxSeeds)
 	cli.InRange(c, "fresh", 0, maxSeeds)

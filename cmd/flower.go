@@ -18,11 +18,11 @@ func flowerCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "flower FOLDER",
 		Short: "Play a Flower app, unchanged, on the virtual clock",
-		Long: `Run the unchanged Flower app in a folder on the virtual clock. Without --config:
-ten equal clients with 20 Mbit/s down, 5 up and 0.01 s a local step. Keys below
-flower.run set the app's run config. It needs a Python with flwr 1.42, python3
-unless flower.python names another (docs/flower.md). fedpace resume DIR --trust
-continues a stopped run.`,
+		Long: `Run an unchanged Flower app on the virtual clock. Without --config: ten equal
+clients with 20 Mbit/s down, 5 up and 0.01 s a local step. Keys below flower.run
+set the app's run config. It needs a Python with flwr 1.42 (flower.python,
+default python3; docs/flower.md). fedpace resume DIR --trust continues a stopped
+run.`,
 		Example: `  fedpace flower my-app
   fedpace flower my-app --config fleet.yaml --set flower.run.learning-rate=0.05 --out runs/slow
   fedpace flower my-app --set clients=100 --set flower.python=venv/bin/python`,

@@ -76,6 +76,16 @@ func noHelp(root *cobra.Command, topic string) error {
 	return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", topic)}
 }
 
+// withoutDefault cuts from a flag's help the words in brackets about its default, with which the help ends.
+// standard are these words; it is empty if there are none.
+func withoutDefault(usage string) (plain, standard string) {
+	at := strings.Index(usage, " (default ")
+	if at < 0 {
+		return usage, ""
+	}
+	return usage[:at], usage[at:]
+}
+
 // sharedFlags returns the flags that two or more commands have with the same name and help. If a
 // name has several helps, the most common one counts. A flag whose default differs between its
 // commands is given none.
@@ -87,8 +97,9 @@ func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
 			if f.Hidden {
 				return
 			}
-			// Flags count as alike if both name and help agree.
-			key := f.Name + f.Usage
+			// Flags count as alike if both name and help agree, except for the default.
+			plain, _ := withoutDefault(f.Usage)
+			key := f.Name + plain
 			byNameAndHelp[key] = append(byNameAndHelp[key], f)
 			same := byNameAndHelp[key]
 			// A flag counts as shared from two commands on.
@@ -100,6 +111,9 @@ func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
 	list := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, same := range commonest {
 		f := *same[0]
+		if slices.ContainsFunc(same, func(flag *pflag.Flag) bool { return flag.Usage != f.Usage }) {
+			f.Usage, _ = withoutDefault(f.Usage)
+		}
 		if slices.ContainsFunc(same, func(flag *pflag.Flag) bool { return flag.DefValue != f.DefValue }) {
 			// Help does not print the zero value of the flag's type as a default.
 			f.DefValue = "0"
@@ -221,7 +235,12 @@ func (p *commandPage) addCommand(c *cobra.Command) {
 func (p *commandPage) hideShared(c *cobra.Command) (also []string, hidden []*pflag.Flag) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		common := p.shared.Lookup(f.Name)
+		var standard string
 		isShared := common != nil && common.Usage == f.Usage && !f.Hidden
+		if plain, words := withoutDefault(f.Usage); common != nil && common.Usage == plain && !f.Hidden {
+			isShared = true
+			standard = words
+		}
 		switch {
 		case f.Name == "help":
 		case isShared:
@@ -229,6 +248,7 @@ func (p *commandPage) hideShared(c *cobra.Command) (also []string, hidden []*pfl
 			if common.DefValue != f.DefValue && f.DefValue != "" {
 				flag += "=" + f.DefValue
 			}
+			flag += standard
 			also = append(also, flag)
 		default:
 			return

@@ -53,10 +53,10 @@ func paperCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "paper",
 		Short: "Do the paper's tables and figures again",
-		Long: `Repeat the paper's evaluation: Tables 1 to 4 and Figures 1 and 2. Every schedule
-runs to the virtual time of 10,000 rounds of fixed K. All of it takes days on
-two cores; take some tasks, one seed, or --scale. Repeat the command to
-continue. With --nats hosts (fedpace host) do the runs.`,
+		Long: `Repeat the paper's evaluation: Tables 1 to 4 and Figures 1 and 2, every schedule
+to the virtual time of 10,000 rounds of fixed K. All of it takes days on two
+cores; take some tasks, one seed, or --scale. Repeat the command to continue.
+With --nats hosts (fedpace host) do the runs.`,
 		Example: `  fedpace paper --timing
   fedpace paper --tasks femnist --data femnist=femnist.fedpace --schedules fixed,rounds,error,step --seeds 1
   fedpace paper --tasks sent140 --data sent140=tweets.csv.gz --schedules 'rounds,k3=3,k10=10' --controls
@@ -66,10 +66,10 @@ continue. With --nats hosts (fedpace host) do the runs.`,
 	}
 	s := c.Flags()
 	s.StringSliceVar(&f.tasks, "tasks", nil, "tasks, separated by commas (all: sent140,femnist,cifar100,shakespeare)")
-	f.schedules.add(c, nil, " (all: "+strings.Join(paper.Table3(), ",")+")")
+	f.schedules.add(c, nil, " (default "+strings.Join(paper.Table3(), ",")+")")
 	s.IntVar(&f.plan.Seeds, "seeds", f.plan.Seeds, seedsUsage)
 	s.Uint64Var(&f.plan.Seed, "seed", f.plan.Seed, "the first seed")
-	s.IntVar(&f.plan.Rounds, "rounds", f.plan.Rounds, "rounds of fixed K, whose virtual time every schedule gets")
+	s.IntVar(&f.plan.Rounds, "rounds", f.plan.Rounds, "rounds of fixed K that set the virtual time")
 	s.Float64Var(&f.plan.Scale, "scale", f.plan.Scale, "factor on the rounds, as 0.1")
 	s.StringArrayVar(&f.data, "data", nil, "data of a task, as femnist=PATH; may be repeated (default synthetic)")
 	s.StringArrayVar(
@@ -94,7 +94,7 @@ continue. With --nats hosts (fedpace host) do the runs.`,
 		false,
 		"only decide the claims in claims.yaml of --from (else docs/paper), and draw gains.svg",
 	)
-	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, and the core-hours of those that are not done")
+	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, with core-hours to do")
 	// The bounds keep a mistyped number from starting a run of weeks.
 	cli.InRange(c, "seeds", 1, maxSeeds)
 	cli.InRange(c, "rounds", 1, 1e6)

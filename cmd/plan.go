@@ -26,13 +26,12 @@ func planCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Find the schedule, closing rule, K_0 and cohort for a fleet before it is deployed",
-		Long: `Compare settings of a deployment at equal virtual time and recommend one. Every
-setting is timed, for many draws of the fleet; some, and the configuration's
-own, are trained and ranked by how their runs end. Fresh seeds confirm the
-choice.
+		Long: `Recommend a setting for a deployment. Every setting gets the same virtual time
+and is timed for many draws of the fleet; some, and the configuration's own, are
+trained and ranked by how their runs end. Fresh seeds confirm the choice.
 
-The folder gets a table (plan.csv), a figure (plan.svg), a page (plan.html) and
-the best setting (plan.yaml). Repeat the command to continue.`,
+The folder gets plan.yaml (the best setting), plan.csv, plan.svg and plan.html.
+Repeat the command to continue.`,
 		Example: `  fedpace plan
   fedpace plan --config exp.yaml --learn 0
   fedpace plan --grid 'close=all,{rule: first, n: 80%}'`,
@@ -77,18 +76,17 @@ the best setting (plan.yaml). Repeat the command to continue.`,
 	f.flags.add(c)
 	s := c.Flags()
 	f.schedules.add(c, nil, " (default the configuration's, fixed, rounds and error)")
-	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as in cohort=5,10 or "+
-		"'close=all,{rule: first, n: 80%}'; may be repeated (default K_0 and the cohort, less of each, and "+
-		"over-selection)")
-	s.Float64Var(&f.base.Hours, "hours", 0, "virtual time of every setting (default the configuration's own)")
+	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as cohort=5,10 or "+
+		"'close=all,{rule: first, n: 80%}'; may be repeated (default smaller K_0 and cohorts, over-selection)")
+	s.Float64Var(&f.base.Hours, "hours", 0, "virtual time of every setting (default the configuration's)")
 	s.IntVar(&f.base.Draws, "draws", 19, "fleet draws for each setting's time")
-	s.IntVar(&f.base.Learn, "learn", 3, "settings trained besides the configuration's own; 0: none")
+	s.IntVar(&f.base.Learn, "learn", 3, "settings trained besides the configuration's; 0: none")
 	s.IntVar(&f.base.Seeds, "seeds", 3, seedsUsage)
 	addSearch(c, &f.base.Limits)
 	s.DurationVar(&f.race, "race", 0, "recommend within this processor time, such as 10m, by a race over parts "+
-		"of the virtual time (default no race)")
-	s.StringVar(&f.base.Goal, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or "+
-		"the time to evaluate.target (target) (default the best model at the end)")
+		"of the virtual time")
+	s.StringVar(&f.base.Goal, "for", "", "rank by time to stop.accepted (updates), its energy (energy) or time to "+
+		"evaluate.target (target) (default the best model at the end)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
 	for _, other := range []string{"learn", "for", "most-seeds", "fresh"} {
 		c.MarkFlagsMutuallyExclusive("race", other)

@@ -19,9 +19,9 @@ func predictCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "predict [DIR]",
 		Short: "Predict a run with real devices, or compare what one took with its prediction",
-		Long: `Compare the run in a folder with its prediction, a simulation with a client of
-its class in place of each real device: the time of the run, each round, phase
-and device. --config tries another fleet. Intervals hold 90 % of the draws.
+		Long: `Compare the time of a run, each round, phase and device with a prediction: a
+simulation with a client of its class in place of each real device. --config
+tries another fleet. Intervals hold 90 % of the draws.
 
 Without a folder the run of --config and --set is predicted; where K_r follows
 losses, it stays at K_0.`,

@@ -26,9 +26,9 @@ func reportCommand() *cobra.Command {
 		Use:   "report DIR...",
 		Short: "Show one or several runs as one HTML file, or as figures",
 		Long: `Write the page of fedpace ui as one HTML file, or with --format svg figures for
-print: lowest training loss and best validation against virtual time, K_r, how
-long rounds take. A folder without a run is searched for runs. Runs that differ
-in their seed alone are one curve, with 95% confidence intervals.`,
+print: lowest training loss and best validation against virtual time, K_r, and
+times of rounds. Folders are searched for runs. Runs that differ in their seed
+alone are one curve, with 95% confidence intervals.`,
 		Example: `  fedpace report runs/demo
   fedpace report runs/fixed runs/rounds -o comparison.html
   fedpace report runs/demo --format svg`,

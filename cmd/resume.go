@@ -19,8 +19,8 @@ func resumeCommand(p program) *cobra.Command {
 		Short: "Go on with a run that was stopped or died",
 		Long: `Continue the run in a folder from its last checkpoint, to the bits of a run that
 was never stopped. Checkpoints are written every checkpoint.seconds, at an
-interruption and at the signal SIGUSR1. The configuration is the folder's, but
-for its trainer's command, which --trainer gives again or --trust allows.`,
+interruption and at SIGUSR1. The configuration is the folder's; its trainer's
+command needs --trust, or --trainer gives it again.`,
 		Example: `  fedpace resume runs/demo`,
 
 		RunE: func(c *cobra.Command, args []string) error {

@@ -32,14 +32,14 @@ func runCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run one experiment",
-		Long: `Run one experiment and leave its results in a folder: runs/NAME, or the first of
-runs/NAME-2, runs/NAME-3, ... that is free. Without arguments it is the
-demonstration: FedAvg with the schedule rounds on synthetic FEMNIST.
+		Long: `Run one experiment, with its results in runs/NAME, or the first of runs/NAME-2,
+runs/NAME-3, ... that is free. Without arguments it is the demonstration: FedAvg
+with the schedule rounds on synthetic FEMNIST.
 
 --replay plays a run with real devices again without them, from devices.log.
 
-The exit status is 3 where --expect or the key expect is missed, 4 where the run
-never has evaluate.target, and 5 where no update counted in any round.`,
+The exit status is 3 where --expect or the key expect is missed, 4 where
+evaluate.target is never reached, and 5 where no update counted in any round.`,
 		Example: `  fedpace run
   fedpace run --config exp.yaml --set schedule.k=error --name error --tag paper
   fedpace run --set task=sent140 --dry-run

@@ -66,12 +66,12 @@ func adviseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "advise",
 		Short: "Print the best K and learning rate at each time",
-		Long: `Print the number of local steps (Eq. 9) and the learning rate (Eq. 11) that are
-best at each time by the paper's theory, corrected, and beside them as printed.
+		Long: `Print the local steps (Eq. 9) and learning rate (Eq. 11) that are best at each
+time by the paper's theory, corrected and as printed.
 
 Constants come from a convex problem (quadratic, the default here, or logistic),
-from the configuration's theory keys, from flags, or roughly from a finished run
-(--run). W is the time since the start, or with theory.time: ahead to the end.`,
+the configuration's theory keys, flags, or roughly from a finished run (--run).
+W is the time since the start, or with theory.time: ahead to the end.`,
 		Example: `  fedpace theory advise
   fedpace theory advise --set task=femnist --l 4 --mu 0.1 --g 2 --loss 4.1 --figure k.svg
   fedpace theory advise --run runs/demo`,

@@ -29,8 +29,8 @@ time and with the same seeds. Every setting runs to a ninth of the time, the
 best third to a third, and the best third of these to the end. Fresh seeds
 confirm the choice.
 
-The folder gets the best setting (best.yaml), every setting (tune.json) and a
-picture (tune.svg). Repeat the command to continue.`,
+The folder gets best.yaml (the best setting), tune.json (all) and tune.svg.
+Repeat the command to continue.`,
 		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
   fedpace tune --schedules fixed,rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -19,11 +19,11 @@ func validateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate DIR...",
 		Short: "Say whether the simulator ranks settings as a deployment does",
-		Long: `Simulate finished runs with real devices, each device by a client of its class,
-and compare time of a round and tail accuracy by setting, and their order
-(Kendall's and Spearman's rank correlations). Runs that differ in their seed
-alone are one setting. Repeat the command to continue. --config and --set change
-all simulations.`,
+		Long: `Simulate finished runs, each real device by a client of its class, and compare
+time of a round, tail accuracy and the order of settings (Kendall's and
+Spearman's rank correlations). Runs that differ in their seed alone are one
+setting. --config and --set change all simulations. Repeat the command to
+continue.`,
 		Example: `  fedpace validate runs/pis-*
   fedpace validate runs/pis-* --config fleet.yaml --figure ranks.svg`,
 		Args: cobra.MinimumNArgs(1),

@@ -27,11 +27,11 @@ func verifyCommand() *cobra.Command {
 		Short: "Check that the files of a run are those that it wrote",
 		Long: `Compare the files of a run with the digests in summary.json or, if it was killed
 or is running, in its newest checkpoint, and list each as ok, damaged, missing,
-or unchecked (an export, which has no digest). If a file is damaged or missing,
-or there are no digests, the command says what to do, and exits with 1.
+or unchecked (an export, without digest). If a file is damaged or missing, or
+there are no digests, the command says what to do, and exits with 1.
 
-With --trust a run of a Flower app is played again, and a run's policies in
-Python are asked again. The command exits with 1 if one is not deterministic.`,
+With --trust a run of a Flower app is repeated, and policies in Python are asked
+again. The command exits with 1 if one is not deterministic.`,
 		Example: `  fedpace verify runs/demo
   fedpace verify runs/demo --json | jq '.files[] | select(.state != "ok")'`,
 		RunE: func(c *cobra.Command, args []string) error {

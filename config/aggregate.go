@@ -10,10 +10,10 @@ import (
 // them, how each is weighted, and which bounds and rules hold off false ones.
 type Aggregate struct {
 	Algorithm algorithm.Algorithm `key:"algorithm" default:"fedavg" is:"flat" help:"how updates become a model"`
-	Weights   string              `key:"weights" default:"equal" words:"equal,samples,taken" help:"weight of updates: equal, by clients' samples, or by samples that steps took"`
+	Weights   string              `key:"weights" default:"equal" words:"equal,samples,taken" help:"weight of updates: equal, clients' samples, or samples that steps took"`
 	// SiteRounds is κ2 of Liu et al. 2020: how many rounds of its own a site adds up before it
 	// sends one sum to the server. Zero means that clients send to the server themselves.
-	SiteRounds int `key:"site_rounds" is:"null" range:"[1,1000]" help:"rounds of a site before it sends an update; null: no aggregation at sites"`
+	SiteRounds int `key:"site_rounds" is:"null" range:"[1,1000]" help:"a site's rounds before it sends an update; null: no aggregation at sites"`
 
 	// Clip bounds the norm of every update; nil is no bound.
 	Clip combine.Clip `key:"clip" is:"null" help:"bound on updates' norms"`

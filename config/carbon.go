@@ -14,8 +14,8 @@ type Carbon struct {
 	File string `key:"file" is:"null,path" help:"CSV of CO2 and cost of energy by hour and zone"`
 	// Columns are those of the time, the zone, the grams of CO2 per kWh and, where there is a
 	// fourth, the price per kWh.
-	Columns []string `key:"columns" is:"null" help:"its columns: time, zone, grams of CO2 a kWh and, if any, price a kWh"`
-	Start   string   `key:"start" is:"null" help:"time of virtual time 0, such as 2024-03-01T10:00:00Z"`
+	Columns []string `key:"columns" is:"null" help:"its columns: time, zone, grams of CO2 a kWh, perhaps price a kWh"`
+	Start   string   `key:"start" is:"null" help:"virtual time 0, as 2024-03-01T10:00:00Z"`
 	Zone    string   `key:"zone" is:"null" help:"default zone, such as DEU"`
 	// Source and Year say where the numbers come from. Results show them.
 	Source string `key:"source" is:"null" help:"publisher of the file"`

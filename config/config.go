@@ -31,7 +31,7 @@ type Config struct {
 	Seed uint64 `key:"seed" default:"1" help:"seed of all randomness"`
 	Task Task   `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom,flower" help:"custom: own data; flower: a Flower app"`
 	// Data names the samples: made ones, the path of a data set, or a path and its reader.
-	Data      Data      `key:"data" default:"synthetic" help:"synthetic, or the data's path, alone or with its reader"`
+	Data      Data      `key:"data" default:"synthetic" help:"synthetic or a path, alone or with its reader"`
 	Synthetic Synthetic `key:"synthetic"`
 	Sent140   Sent140   `key:"sent140"`
 	// Model is the architecture that is trained, [TaskModel] for the task's own.
@@ -79,7 +79,7 @@ type Config struct {
 	Devices     Devices           `key:"devices"`
 	// Train is false for a run that measures virtual time alone and trains no model.
 	Train    bool     `key:"train" default:"true" help:"false: time only, no learning"`
-	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx,amx,amx3" help:"arithmetic, which decides a model's last bits; auto: the fastest of float32; go: equal on all machines; amx: products of bfloat16; amx3: of pairs of them"`
+	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx,amx,amx3" help:"arithmetic, which decides a model's last bits; auto: fastest of float32; go: equal on all machines; amx: products of bfloat16; amx3: of pairs"`
 	Evaluate Evaluate `key:"evaluate"`
 	// Init is the file of the parameters that the run starts from; empty takes the task's own.
 	Init       string     `key:"init" is:"null,path" help:"model.safetensors to start from"`
@@ -87,7 +87,7 @@ type Config struct {
 	NATS       NATS       `key:"nats"`
 	HTTP       string     `key:"http" default:"" is:"inert" help:"address of page and metrics, e.g. localhost:9090"`
 	// Pace is the number of virtual seconds in a second of wall time; 0 runs as fast as possible.
-	Pace   float64 `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as possible"`
+	Pace   float64 `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a wall second; 0: as fast as possible"`
 	Out    string  `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless set"`
 	Events Events  `key:"events"`
 	// Expect lists conditions on the results. The run fails if one of them does not hold.
@@ -139,16 +139,16 @@ type Schedule struct {
 	K     schedule.K `key:"k" default:"rounds" help:"decay of the number of local steps"`
 	K0    int        `key:"k0" range:"[1,1000000]" help:"local steps at the start, K_0"`
 	// Unit is what K counts: local steps, or [Epochs] of each client's own samples.
-	Unit string       `key:"unit" default:"steps" words:"steps,epochs" help:"unit of K: local steps, or epochs of a client's samples"`
+	Unit string       `key:"unit" default:"steps" words:"steps,epochs" help:"unit of K: local steps or epochs"`
 	Eta  schedule.Eta `key:"eta" default:"fixed" help:"decay of the learning rate"`
 	Eta0 float64      `key:"eta0" range:"(0,1e6]" help:"learning rate at the start"`
 	// Batch is a formula of the minibatches of each round; empty takes Config.Batch in all rounds.
-	Batch string `key:"batch" is:"null" help:"formula of a round's minibatch size, such as 32 * k / k0, at most batch"`
+	Batch string `key:"batch" is:"null" help:"formula of minibatch size, as 32 * k / k0; at most batch"`
 	// Cohort is a formula of the clients of each round; empty takes Config.Cohort in all rounds.
-	Cohort string `key:"cohort" is:"null" help:"formula of a round's clients, such as cohort * k / k0, at most cohort"`
+	Cohort string `key:"cohort" is:"null" help:"formula of a round's clients, as cohort * k / k0; at most cohort"`
 	// Loss is which loss the schedules follow, and Trim the share of clients' losses that a trimmed
 	// mean leaves out at each end.
-	Loss string  `key:"loss" default:"training" words:"training,validation,trimmed" help:"loss of schedules: the clients' mean first-step loss, the newest validation loss, or a trimmed mean"`
+	Loss string  `key:"loss" default:"training" words:"training,validation,trimmed" help:"loss of schedules: clients' mean first-step loss, newest validation loss, or trimmed mean"`
 	Trim float64 `key:"trim" default:"0.1" range:"(0,0.5)" help:"share that trimmed leaves out at each end"`
 	// Window is the number of rounds over which the training loss is averaged, s in Eq. 15.
 	Window int `key:"window" default:"100" range:"[1,1000000]" unit:"rounds" help:"rounds that average the training loss, s in Eq. 15"`
@@ -259,11 +259,11 @@ type Stop struct {
 	VirtualSeconds float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time to run"`
 	// EqualRuntimeRounds ends the run at the virtual time that this number of rounds with
 	// K-eta-fixed takes, so that schedules are compared over the same time.
-	EqualRuntimeRounds int `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"virtual time of this many rounds of fixed K"`
+	EqualRuntimeRounds int `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"virtual time of n rounds of fixed K"`
 	// Accepted is the number of updates that have entered the model when the run ends.
 	Accepted int `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model"`
 	// Samples and Tokens bound the training data that the local steps of accepted updates took.
-	Samples int `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of local steps that count, over all clients"`
+	Samples int `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of local steps that count"`
 	Tokens  int `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"the same in tokens of a text"`
 	// EnergyJoules, Bytes, CarbonGrams, EnergyCost and ClientHours end the run after the round with
 	// which clients have used as much on tasks that have ended, whether their updates count or not.
@@ -333,7 +333,7 @@ type Network struct {
 // Sites are access points, or places, where many clients share one link to the server. Client c is
 // behind site c modulo Count; with a Count of 0 each client has its link alone.
 type Sites struct {
-	Count        int     `key:"count" is:"null" range:"[1,1000000]" help:"sites; client c is behind site c modulo count"`
+	Count        int     `key:"count" is:"null" range:"[1,1000000]" help:"sites; client c is at site c modulo count"`
 	DownloadMbps float64 `key:"download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"site's capacity for its downloads"`
 	UploadMbps   float64 `key:"upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
 }
@@ -403,18 +403,18 @@ func (n Network) Shared() bool {
 // it trusts their updates. Real devices hold their own samples and train outside the simulation.
 type Devices struct {
 	Names   []Device `key:"names" is:"null,keyed" help:"real devices by id, or with classes, {pi1: pi4, ...}"`
-	Include string   `key:"include" default:"every_round" words:"every_round,sampled" help:"devices join each cohort, or are drawn with the others; if clients is 0: all each round, or a cohort"`
+	Include string   `key:"include" default:"every_round" words:"every_round,sampled" help:"devices join each cohort, or are drawn with the others (clients: 0: all, or a cohort)"`
 	// LivenessSeconds is the wall time of silence after which a device is taken for lost.
-	LivenessSeconds float64 `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; a run waits for devices as long"`
+	LivenessSeconds float64 `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"silence (wall time) after which a device is lost; a run waits for devices as long"`
 	// TaskSeconds is the wall time after which a device that still works at one task is taken for
 	// lost.
-	TaskSeconds float64 `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time of a task after which a device is lost"`
+	TaskSeconds float64 `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time of a task until a device is lost"`
 	// NormLimit is the largest Euclidean norm that a device's update may have; 0 is no limit.
 	NormLimit float64 `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
 	// MaxSamples bounds the samples that a device reports, by which updates may be weighted.
 	MaxSamples  int    `key:"max_samples" default:"0" range:"[0,16777216]" help:"maximum samples that count; 0: four times the median of a round's other updates"`
 	KeepUpdates bool   `key:"keep_updates" default:"false" is:"inert" help:"keep updates in devices.log for a replay"`
-	Link        string `key:"link" default:"measured" words:"measured,modelled" help:"transfer times: measured, or modelled by class or network"`
+	Link        string `key:"link" default:"measured" words:"measured,modelled" help:"transfer times: measured, or by class or network"`
 
 	// Clip bounds the norm of devices' updates; nil is no bound.
 	Clip combine.Clip `key:"clip" default:"median" is:"null" help:"bound on devices' updates"`
@@ -480,7 +480,7 @@ const (
 // are compared, and when the model is measured on the clients' own samples.
 type Evaluate struct {
 	Every        int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds between validations"`
-	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time between validations; fixed: that of every rounds of fixed K"`
+	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time between validations; fixed: of every rounds of fixed K"`
 	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples of a validation; null: all"`
 	Metric       Metric   `key:"metric" default:"null" help:"what compares models"`
 	Measures     []string `key:"measures" is:"null" help:"further metrics: majority_share, balanced_accuracy, f1_macro, auroc of classes; mean_baseline, r2 of numbers"`
@@ -540,7 +540,7 @@ type NATS struct {
 	Listen     string  `key:"listen" default:"" is:"inert" help:"address of the embedded server, e.g. 127.0.0.1:4222"`
 	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"other machines may connect without TLS"`
 	Replicas   int     `key:"replicas" default:"0" range:"[0,5]" is:"inert" help:"copies of the work queue in a cluster; 0: three, or all of fewer"`
-	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time before another trainer gets a silent one's job"`
+	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time until a silent trainer's job goes to another"`
 	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job"`
 }
 
@@ -565,7 +565,7 @@ type Events struct {
 	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients in events.log, beside the slowest and real devices"`
 	// Megabytes is the size of the log, in 10^6 bytes, beyond which it thins out its rounds, so
 	// that the log of a run of weeks stays readable.
-	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log beyond which it keeps fewer rounds"`
+	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size beyond which events.log keeps fewer rounds"`
 }
 
 // KeptSlowest is the number of a round's slowest tasks that the outputs always see, however small

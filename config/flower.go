@@ -16,7 +16,7 @@ type Flower struct {
 
 	// Steps and EvaluateSteps are formulas for the local steps that a message takes; empty is the
 	// usual rule.
-	Steps         string `key:"steps" is:"null" help:"local steps of a message, as local_epochs * ceil(num_examples / batch_size); null: counted by PyTorch, else by the usual keys"`
+	Steps         string `key:"steps" is:"null" help:"local steps of a message, as local_epochs * ceil(num_examples / batch_size); null: counted in PyTorch, else from usual keys"`
 	EvaluateSteps string `key:"evaluate_steps" is:"null" help:"the same of an evaluation; null: a third for each minibatch"`
 
 	// Dropout says whether the server hears of a client that has left, and Heartbeat after how
@@ -28,7 +28,7 @@ type Flower struct {
 	AtOnce     int     `key:"at_once" default:"0" range:"[0,1000000]" help:"concurrent messages of the older API; 0: all"`
 	AnyVersion bool    `key:"any_version" default:"false" is:"inert" help:"allow untested versions of flwr"`
 	Folder     string  `key:"folder" is:"null,path,inert" help:"folder in which the app runs; null: files in the run's folder"`
-	Journal    float64 `key:"journal_megabytes" default:"1000" range:"[0,1e9]" unit:"MB" is:"inert" help:"size beyond which journal.log has digests alone, and resumed runs train again"`
+	Journal    float64 `key:"journal_megabytes" default:"1000" range:"[0,1e9]" unit:"MB" is:"inert" help:"size beyond which journal.log has only digests, and resumed runs train again"`
 }
 
 // RunValue is a value of an app's run config, as text: the app's own value says of which type it

@@ -71,7 +71,7 @@ var madeSamples = map[Task]learn.Samples{
 // Data says where the samples come from and how they are read. Its zero value names no data.
 type Data struct {
 	Path   string           `key:"path" is:"short,path,null" help:"path of the data"`
-	Reader federated.Reader `key:"reader" is:"flat,null" help:"how to read it; null: the reader that recognises it"`
+	Reader federated.Reader `key:"reader" is:"flat,null" help:"null: the reader that recognises it"`
 }
 
 // Mapping returns the text of the reader that maps the columns of a user's own table to features

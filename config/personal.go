@@ -11,7 +11,7 @@ import (
 // others are shared (FedPer, FedRep). Without names, all parameters are shared.
 type Personal struct {
 	Names     []string `key:"names" is:"short,null" help:"layers, tensors or patterns, e.g. [head, 4.*] (FedPer)"`
-	HeadSteps int      `key:"head_steps" default:"0" range:"[0,1000000]" unit:"steps" help:"first steps of a task, at most K - 1, that train these alone; the others train the rest (FedRep); 0: all train both"`
+	HeadSteps int      `key:"head_steps" default:"0" range:"[0,1000000]" unit:"steps" help:"first steps of a task, at most K - 1, that train these alone; later ones train the rest (FedRep); 0: all train both"`
 }
 
 // checkPersonal refuses settings that cannot be combined with personal parameters, of which each

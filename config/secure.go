@@ -17,17 +17,17 @@ type SecureAggregation struct {
 	On bool `key:"on" default:"false" help:"the coordinator sees sums of updates only"`
 	// Colluders and Dropouts are the shares of a round's clients under which the protocol keeps its
 	// promises: neighbours and threshold follow from them.
-	Colluders float64 `key:"colluders" default:"0.1" range:"[0,0.5)" help:"share of clients that may collude with the coordinator"`
-	Dropouts  float64 `key:"dropouts" default:"0.2" range:"[0,0.9]" help:"share of clients that may leave after sharing secrets"`
+	Colluders float64 `key:"colluders" default:"0.1" range:"[0,0.5)" help:"share of clients that may collude"`
+	Dropouts  float64 `key:"dropouts" default:"0.2" range:"[0,0.9]" help:"share of clients that may leave after sharing"`
 	// Neighbours, Threshold and Minimum are 0 where they follow from Colluders and Dropouts.
 	Neighbours int `key:"neighbours" is:"null" range:"[2,100000]" help:"clients with which each shares masks; null: the minimum"`
 	Threshold  int `key:"threshold" is:"null" range:"[2,100000]" help:"shares that recover a secret; null: the middle of what is safe"`
-	Minimum    int `key:"minimum" is:"null" range:"[3,1000000]" help:"minimum of updates in a sum; null: two more than may collude, at least 3"`
+	Minimum    int `key:"minimum" is:"null" range:"[3,1000000]" help:"minimum updates of a sum; null: two more than may collude, at least 3"`
 	// StageSeconds bounds how long the stages of keys and of shares wait for slow clients; with real
 	// devices, those of survivors and recovery too.
 	StageSeconds float64 `key:"stage_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"limit of a stage; null: waits for all clients; real devices have a quarter of devices.task_seconds"`
 	// The remaining fields are measured constants of a client.
-	NeighbourSeconds float64 `key:"neighbour_seconds" default:"0.0003" range:"[0,1e3]" unit:"seconds" help:"a client's time for each neighbour's keys and shares"`
+	NeighbourSeconds float64 `key:"neighbour_seconds" default:"0.0003" range:"[0,1e3]" unit:"seconds" help:"a client's time for a neighbour's keys and shares"`
 	SignatureSeconds float64 `key:"signature_seconds" default:"0.00006" range:"[0,1e3]" unit:"seconds" help:"for each signature"`
 	MaskSeconds      float64 `key:"mask_seconds" default:"0.002" range:"[0,1e3]" unit:"seconds" help:"for a mask of a million words"`
 	MaxWeight        int     `key:"max_weight" default:"65536" range:"[1,16777216]" help:"maximum weight in samples, with aggregate.weights: samples"`

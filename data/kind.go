@@ -59,7 +59,7 @@ var kinds = []struct{ sign, kind, want string }{
 
 // The remedies for other kinds of files that have data.
 const (
-	scriptOnPage = ` (docs/data.md, "Other formats", has a script that makes one)`
+	scriptOnPage = ` (examples/convert has a script that makes one)`
 	pickledTable = ` (pandas.read_pickle(FILE).to_parquet("own.parquet") if it holds a table)`
 	mnistOnHub   = " (Hugging Face has MNIST as Parquet: ylecun/mnist)"
 	savedSet     = ` (datasets.load_from_disk(FOLDER).to_parquet("own.parquet"))`

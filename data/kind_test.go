@@ -40,7 +40,7 @@ func TestOpen_OtherKinds(t *testing.T) {
 		"a.feather":                 {"FEA1\x00\x00", "is a file of the old Feather"},
 		"data-00000-of-00001.arrow": {"\xff\xff\xff\xff\x10\x02\x00\x00", "is a stream of Arrow, as Hugging Face's datasets keeps data; want a table with a row for each sample, as CSV or Parquet (datasets.load_from_disk(FOLDER)"},
 		"a.safetensors":             {"\x50\x00\x00\x00\x00\x00\x00\x00{\"w\":{}}", "is a model or tensors in safetensors; want a table"},
-		"a.h5":                      {"\x89HDF\r\n\x1a\n", `is an HDF5 file; want a table with a row for each sample, as CSV or Parquet (docs/data.md, "Other formats", has a script`},
+		"a.h5":                      {"\x89HDF\r\n\x1a\n", `is an HDF5 file; want a table with a row for each sample, as CSV or Parquet (examples/convert has a script`},
 		"a.orc":                     {"ORC\x0a", "is an ORC file; want a table"},
 		"a.avro":                    {"Obj\x01\x04", "is an Avro file; want a table"},
 		"a.xls":                     {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is an old Office document; want a table"},

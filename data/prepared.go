@@ -256,7 +256,7 @@ func writePrepared(name string, from *registry.Inputs, set federated.Set) error 
 	return atomicfile.Write(name, p.write)
 }
 
-// addRows adds the sections that hold the samples r, in the form that prepared.md describes, and
+// addRows adds the sections that hold the samples r, in the form that federated/PREPARED.md describes, and
 // notes this form in Rows. It returns an error for a store that has none.
 func (p *prepared) addRows(r federated.Rows) error {
 	switch r := r.(type) {

@@ -219,8 +219,8 @@ func markdown(rows ...[]string) string {
 	return b.String()
 }
 
-// speed is the table of peers, in README without spreads and losses.
-func (p *performance) speed(short bool) string {
+// speed is the table of peers.
+func (p *performance) speed() string {
 	rows := [][]string{{"task", "cohort", "K", "batch", "fedpace", "PyTorch", "times", "least to most", "loss", "PyTorch's"}}
 	for _, r := range p.peers {
 		rows = append(rows, []string{
@@ -228,12 +228,18 @@ func (p *performance) speed(short bool) string {
 			fmt.Sprintf("**%.2f**", r.Ratio), fmt.Sprintf("%.2f-%.2f", r.Least, r.Most), fmt.Sprintf("%.3f", r.Loss), fmt.Sprintf("%.3f", r.Theirs),
 		})
 	}
-	if short {
-		for i := range rows {
-			rows[i] = rows[i][:7]
-		}
-	}
 	return markdown(rows...)
+}
+
+// sentence is README's sentence about the peers: the least and the largest of their ratios.
+func (p *performance) sentence() string {
+	least := math.Inf(1)
+	largest := 0.0
+	for _, r := range p.peers {
+		least = min(least, r.Ratio)
+		largest = max(largest, r.Ratio)
+	}
+	return fmt.Sprintf("\nOne core does **%.1f to %.1f times** the rounds of the same loop in PyTorch.\n\n", least, largest)
 }
 
 // lines says what grows with what is measured, and by what name.
@@ -325,8 +331,8 @@ func machine(t *testing.T, name string) (text string) {
 // The tables of the page and README are those of the measured files.
 func TestPerformance_Page(t *testing.T) {
 	p := readPerformance(t)
-	block := regexp.MustCompile(`(?s)<!-- (speed|peers|growth|full|cores|clients|machine [a-z]+) -->\n.*?<!-- end -->\n`)
-	for path, blocks := range map[string]int{"performance.md": 7, "../README.md": 1} {
+	block := regexp.MustCompile(`(?s)<!-- (speed|peers|growth|full|cores|machine [a-z]+) -->\n.*?<!-- end -->\n`)
+	for path, blocks := range map[string]int{"performance.md": 6, "../README.md": 1} {
 		old, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -338,16 +344,16 @@ func TestPerformance_Page(t *testing.T) {
 			what := block.FindStringSubmatch(b)[1]
 			made := ""
 			switch kind, name, _ := strings.Cut(what, " "); kind {
-			case "speed", "peers":
-				made = p.speed(kind == "speed")
+			case "speed":
+				made = p.sentence()
+			case "peers":
+				made = p.speed()
 			case "growth":
 				made = p.growth()
 			case "full":
 				made = p.full()
 			case "cores":
 				made = p.cores()
-			case "clients":
-				made = p.many()
 			case "machine":
 				made = machine(t, name)
 			}
@@ -411,16 +417,6 @@ func TestPerformance_Measured(t *testing.T) {
 			t.Errorf("%+v, where the page has %+v", r, page[i])
 		}
 	}
-}
-
-// many is the memory of so many clients, measured and by the line through what was measured.
-func (p *performance) many() string {
-	memory := fit(p.all["clients"], grown.memory)
-	rows := [][]string{{"clients", "measured", "by the line"}}
-	for _, g := range p.all["clients"] {
-		rows = append(rows, []string{human.Thousands(int64(g.Value)), bytes(g.Peak), bytes(memory.y(g.at()))})
-	}
-	return markdown(rows...)
 }
 
 // What grows, in a picture: points, and the lines of the page through them.

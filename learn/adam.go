@@ -29,7 +29,7 @@ func (a Adam) Stepper(params int) Stepper {
 // before the step of [Moments] (Loshchilov and Hutter 2019, Algorithm 2).
 type AdamW struct {
 	Moments
-	WeightDecay float64 `key:"weight_decay" default:"0.01" range:"[0,1e6]" help:"part of the parameters that a step subtracts, times its rate"`
+	WeightDecay float64 `key:"weight_decay" default:"0.01" range:"[0,1e6]" help:"part of the parameters that a step subtracts, times rate"`
 	Clipping
 	Keeping
 }

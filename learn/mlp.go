@@ -12,7 +12,7 @@ func init() { Models.Register("mlp", "dense layers with ReLU between them", MLP{
 // MLP is dense layers with ReLU between them (FEMNIST's is 784,200,200,62). Two
 // widths are a dense linear model.
 type MLP struct {
-	Layers []int `key:"mlp" range:"[1,1048576]" help:"widths from the inputs to the classes, e.g. [784, 200, 62]"`
+	Layers []int `key:"mlp" range:"[1,1048576]" help:"widths from inputs to classes, e.g. [784, 200, 62]"`
 }
 
 // Validate refuses widths of which no model can be made.

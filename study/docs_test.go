@@ -106,7 +106,6 @@ func times(n int, labels ...string) (list []string) {
 var docTables = []docTable{
 	{"study/even.csv", straggling("a: equal clients, all")},
 	{"study/stragglers.csv", straggling("b: all", "c: deadline, 5 s", "d: first 10 of 13", "e: buffered, 10")},
-	{"heterogeneity.csv", beside([]string{"0", "0.5", "1", "2", "4"}, unlike)},
 	{"study/alpha.csv", beside([]string{"0.05", "0.5", "5", "100", "alike"}, unlike)},
 	{"study/schedules.csv", each([]string{
 		"fixed K", "p = 1/4", "p = 1/3 (`rounds`)", "p = 1/2", "p = 1", "`error`, s = 25", "`error`, s = 100", "`error`, s = 400",

@@ -14,9 +14,9 @@ import (
 type Battery struct {
 	Joules      float64      `key:"joules" range:"[1e-3,1e9]" unit:"J" help:"a full battery's energy"`
 	Start       Distribution `key:"start" is:"null" help:"part of it at virtual time 0; null: 1"`
-	Floor       float64      `key:"floor" default:"0.2" range:"(0,1]" help:"part of it below which a client gets no task"`
+	Floor       float64      `key:"floor" default:"0.2" range:"(0,1]" help:"part below which a client gets no task"`
 	ChargeWatts float64      `key:"charge_watts" default:"0" range:"[0,1e6]" unit:"W" help:"power that charges it between tasks"`
-	Charges     string       `key:"charges" default:"always" words:"always,available,away" help:"when it charges: always, or while the client is so"`
+	Charges     string       `key:"charges" default:"always" words:"always,available,away" help:"when it charges: always, or while the client is available or away"`
 	Charging    Availability `key:"charging" is:"null" help:"when it charges, in place of charges"`
 }
 

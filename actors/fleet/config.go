@@ -36,13 +36,13 @@ type Compute struct {
 	Measured       string  `key:"measured" is:"null,path" help:"CSV of measured devices (device,milliseconds)"`
 	Reference      string  `key:"reference" is:"null" help:"device in that file that takes seconds_per_step"`
 
-	Columns []string `key:"columns" is:"null" help:"names of its columns, in this order; 0: not measured"`
+	Columns []string `key:"columns" is:"null" help:"its columns in this order; 0: not measured"`
 }
 
 // Class is a kind of device. What a class does not set is that of the [Config].
 type Class struct {
 	Name   string  `key:"name" help:"name of the class"`
-	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of clients; null in all: equal; null in some: for real devices alone"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of clients; null in all: equal; in some: for real devices alone"`
 
 	Count int `key:"count" is:"null" range:"[1,10000000]" help:"clients of this class; null: by weight"`
 
@@ -50,7 +50,7 @@ type Class struct {
 	// own speeds once, and keeps them in all rounds.
 	DownloadMbps   Distribution `key:"download_mbps" is:"null" unit:"Mbit/s" help:"download speed of a client"`
 	UploadMbps     Distribution `key:"upload_mbps" is:"null" unit:"Mbit/s" help:"upload speed of a client"`
-	SecondsPerStep Distribution `key:"seconds_per_step" is:"null" unit:"seconds" help:"mean time of a minibatch of a client"`
+	SecondsPerStep Distribution `key:"seconds_per_step" is:"null" unit:"seconds" help:"mean time of a client's minibatch"`
 	StepCV         float64      `key:"step_cv" default:"0" range:"[0,100]" help:"standard deviation of a minibatch's time, over its mean"`
 
 	// Batch is how many samples a minibatch of these clients has, whose time is
@@ -59,12 +59,12 @@ type Class struct {
 
 	Overhead     Overhead     `key:"overhead" is:"null" help:"extra seconds of each phase"`
 	Vary         Vary         `key:"vary" is:"null" help:"factors drawn for each task"`
-	FirstTask    Overhead     `key:"first_task" is:"null" help:"extra seconds of the first task, in predictions only"`
-	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"deviation of a device from its class, in predictions only"`
+	FirstTask    Overhead     `key:"first_task" is:"null" help:"extra seconds of the first task, in predictions"`
+	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"deviation of a device from its class, in predictions"`
 	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds"`
-	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"the key of this name for the class; {}: none"`
-	Availability Availability `key:"availability" is:"null" help:"the key of this name for the class"`
-	Dropout      *Dropout     `key:"dropout" is:"null" help:"the group of this name for the class; {}: never"`
+	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"slowdown of the class; {}: none"`
+	Availability Availability `key:"availability" is:"null" help:"availability of the class"`
+	Dropout      *Dropout     `key:"dropout" is:"null" help:"dropout of the class; {}: never"`
 	Watts        Watts        `key:"watts" is:"null" help:"power in a task, or by phase"`
 	Zone         string       `key:"zone" is:"null" help:"zone of the grid, such as DEU; null: carbon.zone"`
 	Battery      *Battery     `key:"battery" is:"null" help:"battery that gives the watts; null: mains"`
@@ -105,7 +105,7 @@ type Vary struct {
 	Download Distribution `key:"download" is:"null" help:"on the download speed"`
 	Upload   Distribution `key:"upload" is:"null" help:"on the upload speed"`
 	Compute  Distribution `key:"compute" is:"null" help:"on the time of a minibatch"`
-	Together bool         `key:"together" default:"false" help:"one draw for all tasks and phases that start together"`
+	Together bool         `key:"together" default:"false" help:"one draw for tasks and phases that start together"`
 }
 
 // Links are link traces to replay. Each client gets one of them and a place in
@@ -114,9 +114,9 @@ type Links struct {
 	File   string   `key:"file" is:"path,short" help:"CSV of link traces (trace,second,download_mbps,upload_mbps)"`
 	Traces []string `key:"traces" is:"null" help:"traces to use; null: all"`
 
-	Columns      []string `key:"columns" is:"null" help:"names of its columns, in this order; both speeds may be one"`
+	Columns      []string `key:"columns" is:"null" help:"its columns in this order; both speeds may be one"`
 	UnitMbps     float64  `key:"unit_mbps" is:"null" range:"[1e-6,1e3]" unit:"Mbit/s" help:"unit of the file, as 0.001 for kbit/s; null: 1"`
-	UploadFactor float64  `key:"upload_factor" is:"null" range:"(0,1e3]" help:"factor on uploads, as 0.25 where only downloads were measured; null: 1"`
+	UploadFactor float64  `key:"upload_factor" is:"null" range:"(0,1e3]" help:"factor on uploads, as 0.25 if only downloads were measured; null: 1"`
 }
 
 // isSet reports whether transfers follow link traces.

@@ -26,8 +26,8 @@ type Daily struct {
 	Probability float64 `key:"probability" default:"1" range:"(0,1]" help:"of being available on a day"`
 	Zones       []Zone  `key:"zones" is:"null" help:"time zones, [{hours: 1, weight: 2}, ...]; null: all 24"`
 	StartHour   float64 `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"UTC hour at virtual time 0"`
-	Places      []Place `key:"places" is:"null" help:"places with summer time, [{name: Europe/Berlin, weight: 2}, ...], in place of zones"`
-	Start       string  `key:"start" default:"" help:"with places: time of virtual time 0, such as 2024-03-01T10:00:00Z"`
+	Places      []Place `key:"places" is:"null" help:"places with summer time in place of zones, [{name: Europe/Berlin, weight: 2}, ...]"`
+	Start       string  `key:"start" default:"" help:"with places: virtual time 0, as 2024-03-01T10:00:00Z"`
 }
 
 // Zone is a time zone and its share of the clients.

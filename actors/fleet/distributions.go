@@ -14,7 +14,7 @@ import (
 func init() {
 	Distributions.Register("constant", "one value", Constant{})
 	Distributions.Register("uniform", "equally likely between two values", Uniform{})
-	Distributions.Register("normal", "normal; draws below zero are set to zero", Normal{})
+	Distributions.Register("normal", "normal; negative draws become 0", Normal{})
 	Distributions.Register("lognormal", "its logarithm is normal; needs mean or median", Lognormal{})
 	Distributions.Register("shifted_exponential", "a least value and an exponential beyond it", ShiftedExponential{})
 	Distributions.Register("weibull", "stretched (shape below 1) or compressed exponential", Weibull{})

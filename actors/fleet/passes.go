@@ -21,8 +21,8 @@ func init() {
 type Passes struct {
 	File    string   `key:"file" is:"path" help:"CSV file of contacts in UTC (satellite,rise,set, or satellite,time,event)"`
 	Events  bool     `key:"events" default:"false" help:"rows are events: rise, culminate, set, or 0, 1, 2"`
-	Columns []string `key:"columns" is:"null" help:"names of its columns, in this order"`
-	Start   string   `key:"start" default:"" help:"time of virtual time 0, such as 2024-03-01T10:00:00Z"`
+	Columns []string `key:"columns" is:"null" help:"its columns in this order"`
+	Start   string   `key:"start" default:"" help:"virtual time 0, as 2024-03-01T10:00:00Z"`
 }
 
 // Presence reads the contacts. Without files (nil) it only checks the options, and returns nil.

@@ -17,7 +17,7 @@ func init() { Availabilities.Register("trace", "recorded stays, repeated", Trace
 // Trace replays recorded stays as the availability of clients.
 type Trace struct {
 	Sessions      string   `key:"sessions" is:"path" help:"CSV file of recorded stays (trace,from_second,to_second)"`
-	Columns       []string `key:"columns" is:"null" help:"names of its columns, in this order"`
+	Columns       []string `key:"columns" is:"null" help:"its columns in this order"`
 	PeriodSeconds float64  `key:"period_seconds" is:"null" range:"(0,1e8]" unit:"seconds" help:"length after which stays repeat; null: the latest end"`
 	Drawn         bool     `key:"drawn" default:"false" help:"clients draw traces; else they are dealt in order"`
 	Spread        bool     `key:"spread" default:"false" help:"clients start at places of their own"`

@@ -11,7 +11,7 @@ import (
 // in the list of such components.
 func init() {
 	Rules.Register("krum", "the update nearest to its neighbours (Blanchard et al. 2017)", Krum{})
-	Rules.Register("multi_krum", "the mean of updates near to their neighbours (Blanchard et al. 2017)", MultiKrum{})
+	Rules.Register("multi_krum", "the mean of updates near to others (Blanchard et al. 2017)", MultiKrum{})
 }
 
 // Krum takes one update for all (Blanchard et al. 2017, section 4): the one with the least
@@ -44,7 +44,7 @@ func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) (shares []flo
 // averaged with the weights of the algorithm.
 type MultiKrum struct {
 	Byzantine
-	Keep int `key:"keep" is:"null" range:"[1,1000000]" unit:"updates" help:"updates that are averaged; null: all but those that may be Byzantine"`
+	Keep int `key:"keep" is:"null" range:"[1,1000000]" unit:"updates" help:"updates averaged; null: all but those that may be Byzantine"`
 	countsOnce
 }
 

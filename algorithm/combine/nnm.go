@@ -5,7 +5,7 @@ import "fedpace/registry"
 // init registers the rule under the name by which a configuration chooses it. The text is its line
 // in the list of such components.
 func init() {
-	Rules.Register("nnm", "another rule, of updates mixed with their nearest neighbours (Allouah et al. 2023)", NNM{})
+	Rules.Register("nnm", "another rule, of updates mixed with near ones (Allouah et al. 2023)", NNM{})
 }
 
 // NNM is nearest-neighbour mixing (Allouah et al. 2023, Algorithm 2), for clients whose data

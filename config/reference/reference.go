@@ -12,20 +12,25 @@ import (
 	"fedpace/registry"
 )
 
+// introduction begins the page. A tilde stands for a backquote.
+const introduction = `# Configuration reference: keys, values, defaults
+
+Every key of a configuration file and of ~--set KEY=VALUE~, as ~key: default~ (values). Without a
+default a key is null (none or no limit, unless its text says otherwise), the task's own (task; from
+the paper's Tables 1 and 2) or required (*). ~>0..9~ excludes 0, ~0..<9~ excludes 9. Times may be
+~90s~, ~10m~, ~1h30m~ or ~2d~. Options stand beside the name that has them: ~aggregate: {algorithm:
+fedprox, mu: 0.1}~.
+
+~fedpace run --dry-run~ prints the values in use, ~fedpace help KEY~ explains one, and ~fedpace
+config schema~ lets an editor complete and check a file.
+`
+
 // Page returns the text of docs/configuration.md: every key with its default, its values and its
 // help, followed by the entries of every plug point. What several keys or entries have in common is
 // explained once.
 func Page() []byte {
 	p := page{firstKeyOf: map[reflect.Type]string{}, tableOf: map[string]string{}}
-	p.WriteString(`# Configuration reference: keys, values, defaults
-
-Every key of a configuration file and of ` + "`--set KEY=VALUE`" + `. Behind a colon is the default;
-without one it is null (none or no limit, unless the text says otherwise), (task) the task's own,
-from the paper's Tables 1 and 2, or * required. ` + "`fedpace run --dry-run`" + ` prints the values in use,
-` + "`fedpace help KEY`" + ` explains one, and ` + "`fedpace config schema`" + ` lets an editor complete and check a
-file. ` + "`>0..9`" + ` excludes 0, ` + "`0..<9`" + ` excludes 9. Times may be ` + "`90s`, `10m`, `1h30m` or `2d`" + `. What a
-name chooses has its options beside it: ` + "`aggregate: {algorithm: fedprox, mu: 0.1}`" + `.
-`)
+	p.WriteString(strings.ReplaceAll(introduction, "~", "`"))
 	// Groups at the top have their keys in tables of their own, so a later key with the same struct
 	// refers to them.
 	for _, o := range registry.Options(reflect.TypeFor[config.Config]()) {
@@ -49,7 +54,7 @@ name chooses has its options beside it: ` + "`aggregate: {algorithm: fedprox, mu
 	// Tables come in the order of their first keys.
 	for len(keys) > 0 {
 		title := section(&keys[0])
-		p.writeTableHead(title, "key")
+		p.writeTableHead(title, "key (values)")
 		p.writeRows(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return section(&k) != title }))
 		keys = slices.DeleteFunc(keys, func(k config.Key) bool { return section(&k) == title })
 	}
@@ -69,9 +74,9 @@ const minShared = 3
 // that an earlier entry has in the same form is only named, so that the table stays short, and so
 // are options that an entry of an earlier table has.
 func (r *page) writeEntries(k *config.Key) {
-	firstColumn := "`" + k.Point.Word + "` or option"
+	firstColumn := "`" + k.Point.Word + "` or option (values)"
 	if k.Point.Word == "" {
-		firstColumn = "name or option"
+		firstColumn = "name or option (values)"
 	}
 	r.writeTableHead(heading(k), firstColumn)
 	explainedHere := map[string]bool{}
@@ -103,7 +108,7 @@ func (r *page) writeEntries(k *config.Key) {
 		if inEarlierTable != "" {
 			help += strings.Replace(inEarlierTable, ", ", "; also ", 1) + " [of above](#" + earlier + ")"
 		}
-		fmt.Fprintf(r, "**`%s`** | | %s\n", e.Name, help)
+		fmt.Fprintf(r, "|**`%s`**|%s|\n", e.Name, help)
 		r.writeRows(unexplained)
 	}
 }
@@ -150,7 +155,7 @@ func heading(k *config.Key) string {
 
 // writeTableHead writes a heading and the head of a table below it. first is the title of the first column.
 func (r *page) writeTableHead(heading, first string) {
-	fmt.Fprintf(r, "\n## %s\n\n%s | value | meaning\n---|---|---\n", heading, first)
+	fmt.Fprintf(r, "\n## %s\n\n|%s|meaning|\n|---|---|\n", heading, first)
 }
 
 // writeRows writes a row for each key. If an earlier key has the same struct type, the keys below this one
@@ -176,11 +181,11 @@ func (r *page) writeRows(keys []config.Key) {
 	}
 }
 
-// rowText returns the row of key k in a table: its name with the default, the values that it may hold,
-// and its meaning, as Markdown with bars between them.
+// rowText returns the row of key k in a table, as Markdown: its name with the default and, in brackets, the
+// values that it may hold in the first cell, its meaning in the second.
 func (r *page) rowText(k *config.Key) string {
 	valueCell := k.Value()
-	nameCell := "`" + k.Name + "` (task)"
+	nameCell := "`" + k.Name + "` (task; "
 	if k.Unit != "" && strings.Contains(k.Name+" "+k.Help, k.Unit) {
 		// The help names the unit already, so the values need not.
 		valueCell = strings.Replace(valueCell, " "+k.Unit, "", 1)
@@ -196,13 +201,13 @@ func (r *page) rowText(k *config.Key) string {
 	}
 	switch {
 	case k.Default == "null":
-		nameCell = "`" + k.Name + "`"
+		nameCell = "`" + k.Name + "` ("
 	case k.Optional:
-		nameCell = fmt.Sprintf("`%s: %s`", k.Name, cmp.Or(k.Default, `""`))
+		nameCell = fmt.Sprintf("`%s: %s` (", k.Name, cmp.Or(k.Default, `""`))
 	case k.Required:
-		nameCell = "`" + k.Name + "`*"
+		nameCell = "`" + k.Name + "`* ("
 	}
-	return fmt.Sprintf("%s | %s | %s\n", nameCell, abbreviate(escape(valueCell)), escape(k.Help))
+	return fmt.Sprintf("|%s%s)|%s|\n", nameCell, abbreviate(escape(valueCell)), escape(k.Help))
 }
 
 // link returns a link to the table that lists the entries of a key's plug point, and makes sure

@@ -9,7 +9,7 @@ import (
 // entries of the others name them and lead there.
 func TestPage_SharedOptions(t *testing.T) {
 	text := string(Page())
-	if n := strings.Count(text, "\n`memory_mb: 2048` |"); n != 1 {
+	if n := strings.Count(text, "\n|`memory_mb: 2048` ("); n != 1 {
 		t.Errorf("memory_mb is explained %d times", n)
 	}
 	const named = "`path`, `class`, `arguments`, `answer_seconds`, `memory_mb` [of above](#way-to-choose-clients-select)"

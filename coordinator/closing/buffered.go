@@ -18,7 +18,7 @@ func init() {
 type Buffered struct {
 	N              int     `key:"n" range:"[1,1000000]" help:"updates that make a round; FedBuff's buffer size"`
 	GraceSeconds   float64 `key:"grace" is:"null" range:"[1e-6,1e9]" unit:"seconds" help:"virtual time that a round stays open after n updates"`
-	StalenessLimit int     `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"staleness in rounds above which updates are late"`
+	StalenessLimit int     `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"maximum staleness in rounds; older updates are late"`
 }
 
 // Deadline returns 0: rounds have no deadline.

@@ -17,7 +17,7 @@ func init() {
 // how long tasks of that K are expected to take, and so on (see [Facts]). With `seconds` alone it
 // is a deadline, with `n` alone the first n updates, with all three a quorum ([Quorum]).
 type Formula struct {
-	Seconds string `key:"seconds" is:"null" help:"deadline in seconds, such as 1.2 * expected"`
+	Seconds string `key:"seconds" is:"null" help:"deadline in seconds, as 1.2 * expected"`
 	N       string `key:"n" is:"null" help:"updates that close a round before it, such as 0.8 * cohort; null: all"`
 	M       string `key:"m" is:"null" help:"updates that are enough from the deadline on; null: any number"`
 }

@@ -22,7 +22,7 @@ var Lates = registry.New[Lateness]("treatment of late updates", "rule")
 // in the list of closing rules.
 func init() {
 	Lates.Register("drop", "tasks end with their round: late after a deadline, else cancelled", Drop{})
-	Lates.Register("use", "tasks go on, and their updates count in a later round", Use{})
+	Lates.Register("use", "tasks go on; their updates count in a later round", Use{})
 	Lates.Register("formula", "as use, with a limit that follows each round's K", LateFormula{})
 }
 
@@ -53,7 +53,7 @@ func (u Use) String() string {
 // LateFormula is [Use] with a limit of each round's own. That of the round that closes decides which
 // of its tasks go on.
 type LateFormula struct {
-	Limit string `key:"limit" help:"limit of staleness in rounds, such as 5 * k0 / k; rounded up"`
+	Limit string `key:"limit" help:"limit of staleness in rounds, as 5 * k0 / k; rounded up"`
 }
 
 // maxLateRounds is the largest limit of late updates, that of [Use].

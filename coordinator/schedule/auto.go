@@ -9,7 +9,7 @@ import (
 // init registers the schedule under the name by which a configuration chooses it. The text is its line
 // in the list of schedules.
 func init() {
-	Ks.Register("auto", "steered by times of rounds and steps, and what is left of the run", Auto{})
+	Ks.Register("auto", "steered by times of rounds and steps and the rest of the run", Auto{})
 }
 
 // Auto steers K by what the run itself measures (docs/auto.md). It begins with the K at which a share

@@ -15,7 +15,7 @@ func init() {
 // ExpressionK is a formula (see [formula]), rounded up to a whole K of at least 1.
 // As long as a value that the formula reads is not known, K_0 holds.
 type ExpressionK struct {
-	Formula string `key:"formula" help:"K_r, as k0 / cbrt(r), of r, t, F, F0, accuracy, converged, straggler_share, k0, eta0, k (the last K) and eta (this round's)"`
+	Formula string `key:"formula" help:"K_r, as k0 / cbrt(r), of r, t, F, F0, accuracy, converged, straggler_share, k0, eta0, k (last K), eta (this round's)"`
 }
 
 // Validate compiles the formula, and returns what is wrong with its text.
@@ -60,7 +60,7 @@ func (s ExpressionK) Check(p Progress) error {
 // ExpressionEta is a formula (see [formula]). As long as a value that it reads is not
 // known, eta_0 holds.
 type ExpressionEta struct {
-	Formula string `key:"formula" help:"eta_r, such as eta0 / sqrt(r), of what K's may read; eta is the last round's"`
+	Formula string `key:"formula" help:"eta_r, as eta0 / sqrt(r), of the same names; eta is the last round's"`
 }
 
 // Validate returns an error if the formula cannot be read.

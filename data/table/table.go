@@ -16,7 +16,7 @@ import (
 )
 
 // tableHelp says what the reader "table" reads, for help and errors.
-const tableHelp = "your own CSV or Parquet, by a mapping of columns"
+const tableHelp = "your CSV or Parquet, by a mapping of columns"
 
 func init() { federated.Readers.Register("table", tableHelp, Table{}) }
 
@@ -30,7 +30,7 @@ type Table struct {
 	Client string `key:"client" is:"null" help:"column of clients; file: each file is one; null: needs a partition"`
 	// Features are the columns of the inputs, as names or patterns, or one column of lists or
 	// images.
-	Features []string `key:"features" is:"null" help:"input columns: names, patterns as px_*, * for the rest; or one column of lists or images"`
+	Features []string `key:"features" is:"null" help:"input columns: names, patterns (px_*), * for the rest; or one of lists or images"`
 	// Words are columns of few different words, each word of which is a feature of 0 or 1.
 	Words []string `key:"words" is:"null" help:"columns to one-hot encode"`
 	// Text is the column of texts, in the place of features.
@@ -48,7 +48,7 @@ type Table struct {
 	// TargetScale says how targets are changed before a model learns them; empty: not at all.
 	TargetScale string `key:"target_scale" is:"null" words:"standard" help:"standard: mean 0 and deviation 1 over training rows"`
 	// Split is the column that says which rows are held out; empty: a part of each client's.
-	Split string `key:"split" is:"null" help:"column of the split, as train and test or 0 and 1 (in is_train 1 and 0); null: a fifth of each client's rows"`
+	Split string `key:"split" is:"null" help:"column of the split: train and test, or 0 and 1 (is_train: 1 and 0); null: a fifth of each client's rows"`
 	// Arrival is the column of the samples' times; empty: all samples are there from the beginning.
 	Arrival string `key:"arrival" is:"null" help:"column of numbers that say when a row arrives on the virtual clock; null: all rows are there"`
 	// ArrivalStart is the time, as the column has it, at which a run begins.
@@ -66,7 +66,7 @@ type Table struct {
 	// Decimal is the decimal sign of numbers in texts; empty: each column tells it.
 	Decimal string `key:"decimal" is:"null" words:"point,comma" help:"decimal sign; null: by column, where commas do not separate fields"`
 	// Missing says what happens where a value is missing: an error, no row, or the mean.
-	Missing string `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"missing values: an error, drop the row, or the mean of training rows"`
+	Missing string `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"missing values: an error, drop the row, or training rows' mean"`
 
 	// plain says that labels are whole numbers from 0, as in a table with the columns client, x
 	// and y.

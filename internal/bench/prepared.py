@@ -1,4 +1,4 @@
-"""Reads a prepared file (docs/prepared.md): the samples that fedpace trains on, by client."""
+"""Reads a prepared file (data/federated/PREPARED.md): the samples that fedpace trains on, by client."""
 import json
 
 import numpy

@@ -264,7 +264,7 @@ func (l *liveness) print() {
 
 // A cluster that keeps a majority of its servers, and a host, has the run go on by itself. How long that takes
 // is reported, and asserted in the simulated network alone; what must hold here is that the run ends with the
-// bits of an undisturbed one. This prints the table of docs/machines.md:
+// bits of an undisturbed one. This prints the times of docs/performance/faults.csv:
 //
 //	FEDPACE_LONG=1 go test -v -run Cluster_Liveness -trials 20 -timeout 6h ./internal/chaos
 func TestCluster_Liveness(t *testing.T) {

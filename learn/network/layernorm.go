@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	Layers.Register("layer_norm", "samples, or steps of a sequence, set to mean 0 and variance 1 (PyTorch's LayerNorm)", LayerNormLayer{})
+	Layers.Register("layer_norm", "samples or steps set to mean 0 and variance 1 (PyTorch's LayerNorm)", LayerNormLayer{})
 }
 
 // LayerNormLayer is layer normalisation (Ba et al. 2016, Eq. 4): within each sample, or each step of a

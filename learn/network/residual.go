@@ -3,7 +3,7 @@ package network
 import "fmt"
 
 func init() {
-	Layers.Register("residual", "layers; their output is added to their input", ResidualLayer{})
+	Layers.Register("residual", "layers whose output is added to their input", ResidualLayer{})
 }
 
 // ResidualLayer is y = F(x) + x (He et al. 2016, Eq. 1). Where the list changes the shape

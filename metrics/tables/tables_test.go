@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -326,11 +327,18 @@ func BenchmarkWriteRounds(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(reports)), "ns/round")
 }
 
-// docs/results.md has the columns as the files do, with the unit where the meaning does not name it.
+// docs/results.md has the columns as the files do, with the unit where the meaning does not name it. A row
+// about several columns names each of them.
 func TestColumns_Documented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/results.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	shared := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^`\\w+`(, `\\w+`)+ \\| ").FindAllString(string(page), -1) {
+		for name := range strings.SplitSeq(strings.TrimSuffix(row, " | "), ", ") {
+			shared[name] = true
+		}
 	}
 	for _, text := range []string{columns(rowType(metrics.ColumnsOf(metric.Accuracy))), columns(reflect.TypeFor[Client]()), columns(reflect.TypeFor[Task]())} {
 		var list map[string]about
@@ -343,7 +351,7 @@ func TestColumns_Documented(t *testing.T) {
 			if a.Unit != "" && !slices.Contains(words, a.Unit) {
 				row += " (" + a.Unit + ")"
 			}
-			if !strings.Contains(string(page), row+"\n") {
+			if !shared["`"+name+"`"] && !strings.Contains(string(page), row+"\n") {
 				t.Errorf("%s (%s, %s) is not in docs/results.md", name, a.Meaning, a.Unit)
 			}
 		}

@@ -43,8 +43,8 @@ func ActorCommand(program string) *cobra.Command {
 		Short: "Take part in runs as a real device",
 		Long: `Take part in runs as a real device: fetch each task's model, run local steps on
 this machine's data and send the model back. The device waits for runs that name
-it in devices.names, and reports its number of samples and each first
-minibatch's loss.`,
+it in devices.names. It reports its number of samples and the loss of each first
+minibatch.`,
 		Example: "  " + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -62,12 +62,12 @@ func CalibrateCommand(program string, ofConfig OfConfig) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure how fast this device computes, and its link",
-		Long: `Measure this device's part in a run: a local step, the overhead of a task and of
-the first one, with --nats its link, memory and, where the board tells it,
-power. Without --nats the paper's four tasks are measured, or what a flag names;
-with --nats the model of "fedpace calibrate serve" on the coordinator's machine.
+		Long: `Measure the time of this device's local steps, its overhead in a task and in the
+first one, and with --nats its link, memory and, where the board tells it,
+power. Models are the paper's four or what a flag names, with --nats that of
+"fedpace calibrate serve" on the coordinator's machine.
 
---out writes a class for fleet: run --config FILE, after the run's own file,
+--out writes a class of devices: run --config FILE, after the run's own file,
 gives every client this speed.`,
 		Example: "  " + program + ` calibrate
   ` + program + ` calibrate --task femnist --name pi4 --out pi4.yaml

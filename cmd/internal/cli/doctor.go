@@ -16,10 +16,10 @@ func DoctorCommand(program string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this machine can take part as a real device",
-		Long: `Check with the flags of actor whether this machine can take part in runs as a
-real device: clock, memory, disk, credentials, connection, data, trainer, and
-runs that call it. A line that is not ok has a remedy. The exit status is 1 if
-the device cannot take part.`,
+		Long: `Check with the flags of actor whether this machine can be a real device: clock,
+memory, disk, credentials, connection, data, trainer, and runs that call it. A
+line that is not ok has a remedy. The exit status is 1 if the device cannot take
+part.`,
 		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds " +
 			"pi1.creds --data own.parquet",
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -44,9 +44,9 @@ func dataInfoCommand() *cobra.Command {
 		Use:   "info PATH",
 		Short: "Say what a set is like",
 		Long: `Show a data set: clients, samples, classes, label skew (mean Jensen-Shannon
-divergence), and size in memory. PATH is a file or a folder that run reads, or
-synthetic:TASK. For your own CSV or Parquet info proposes a configuration.
---partition shows a partition without writing it.`,
+divergence), and size in memory. PATH is a file, a folder or synthetic:TASK. For
+your own CSV or Parquet info proposes a configuration. --partition shows a
+partition without writing it.`,
 		Example: `  fedpace data info femnist.parquet
   fedpace data info own.csv > exp.yaml
   fedpace data info --config exp.yaml

@@ -27,7 +27,7 @@ func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Co
 		Use:   "fetch NAME",
 		Short: "Download a public archive",
 		Long: `Download a public archive and check its published checksum. Repeat the command
-to continue a broken download. The archives:
+to continue.
 
 ` + archiveTable(archives),
 		Example: `  fedpace data fetch shakespeare

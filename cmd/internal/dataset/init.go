@@ -26,8 +26,8 @@ func InitCommand() *cobra.Command {
 		Use:   "init [PATH]",
 		Short: "Begin an experiment with a table of your own, or a policy in Python",
 		Long: `Write a configuration that trains on a CSV or Parquet file, each line with its reason,
-and with --torch a script in PyTorch that has the model. No file is overwritten.
-With --policy write instead a policy in Python (docs/policies.md). The kinds: ` + strings.Join(policyNames(), ", ") + ".",
+and with --torch the model as a script in PyTorch. No file is overwritten.
+--policy writes a policy in Python instead (docs/policies.md). The kinds: ` + strings.Join(policyNames(), ", ") + ".",
 		Example: `  fedpace init own.csv
   fedpace init own.csv --torch
   fedpace init --policy closing

@@ -23,9 +23,9 @@ func dataPrepareCommand() *cobra.Command {
 	return keepCommand("", &cobra.Command{
 		Use:   "prepare PATH --out FILE",
 		Short: "Keep a set in a file that opens at once",
-		Long: `Write the set at PATH to a file that is mapped into memory: run --set data=FILE
-starts at once. A file is rebuilt when sources or options have changed or it is
-damaged.`,
+		Long: `Write the set at PATH to a file that is mapped into memory, so that run --set
+data=FILE starts at once. It is rebuilt when sources or options have changed or
+it is damaged.`,
 		Example: `  fedpace data prepare femnist.parquet --out femnist.fedpace
   fedpace run --set task=femnist --set data=femnist.fedpace`,
 	})
@@ -38,18 +38,12 @@ func dataPartitionCommand() *cobra.Command {
 		Use:   "partition PATH --kind KIND --out FILE",
 		Short: "Deal a set's samples to other clients",
 		Long: `Deal the training samples of the set at PATH to synthetic clients, into a
-prepared file. The kinds:
-
-  iid        equal parts of all samples, shuffled
-  dirichlet  clients of equal size, their labels by Dir(alpha)
-  shards     samples sorted by label, cut, and dealt in shards
-  pachinko   labels by Dir(alpha) over CIFAR-100's coarse and Dir(beta) over its fine ones
-  quantity   sizes by Dir(alpha), labels alike
-
-and, as in Flower Datasets, dirichlet_by_class, inner_dirichlet (sizes by
-Dir(beta)), pathological (--labels to a client), size (--sizes), linear, square,
-exponential (growing sizes), continuous (by the target) and grouped_natural_id
-(--group natural clients in one).`,
+prepared file. The kinds (docs/data.md): iid; dirichlet (equal sizes, labels by
+Dir(alpha)); shards (sorted by label, cut and dealt); pachinko (CIFAR-100's
+coarse labels by Dir(alpha), fine ones by Dir(beta)); quantity (sizes by
+Dir(alpha)); and, as in Flower Datasets, dirichlet_by_class, inner_dirichlet,
+pathological, size, linear, square, exponential, continuous and
+grouped_natural_id.`,
 		Example: `  fedpace data partition cifar-100-binary.tar.gz --kind dirichlet --alpha 0.3 --clients 100 --out cifar.fedpace
   fedpace data partition femnist.parquet --kind shards --shards 2 --out shards.fedpace
   fedpace run --set task=femnist --set data=shards.fedpace`,

@@ -35,9 +35,9 @@ func LsCommand() *cobra.Command {
 		Use:   "ls [FOLDER]...",
 		Short: "List runs: their state, what they ran and what they came to",
 		Long: `List the runs in folders (default: runs): folder, state, task, schedule, seed,
-rounds, virtual time, best accuracy (or evaluate.metric) and tags. Not on a
-terminal, tabs separate the columns, and times are in seconds. fedpace verify
-explains the states damaged and changed.`,
+rounds, virtual time, best accuracy (or evaluate.metric) and tags. In a pipe
+tabs separate the columns, and times are in seconds. fedpace verify explains the
+states damaged and changed.`,
 		Example: `  fedpace ls
   fedpace ls runs/compare --tag paper
   fedpace ls --json | jq -r '.runs[] | select(.state == "stopped").folder'`,

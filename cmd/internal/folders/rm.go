@@ -23,9 +23,8 @@ func RmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rm RUN...",
 		Short: "Remove runs",
-		Long: `Remove the runs in folders, and the folders if nothing else is in them. If one
-is running, nothing is removed. On a terminal the command asks first; elsewhere
-it needs --force.`,
+		Long: `Remove the runs in folders, and folders that are empty then; nothing if one is
+running. On a terminal the command asks first; elsewhere it needs --force.`,
 		Example: `  fedpace rm runs/demo-2
   fedpace rm --force runs/compare`,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -21,10 +21,10 @@ func UICommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ui [FOLDER]...",
 		Short: "Show runs in a browser: those that go on and those that have ended",
-		Long: `Show the runs in folders (default: runs) on one page: curves, a list with a
-search (best>0.4 schedule.k=fixed -word), groups of seeds, sweeps, differences
-of configurations, and each run's page. Tags and notes go into notes.json. The
-page has no password. fedpace report writes it as a file.`,
+		Long: `Show the runs in folders (default: runs) on one page without a password: curves,
+a list with a search (best>0.4 schedule.k=fixed -word), groups of seeds, sweeps,
+differences of configurations, and each run's page. Tags and notes go into
+notes.json. fedpace report writes the page as a file.`,
 		Example: `  fedpace ui
   fedpace ui runs/study --http 127.0.0.1:0`,
 		RunE: func(c *cobra.Command, args []string) error {

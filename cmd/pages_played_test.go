@@ -64,7 +64,6 @@ var onPage = map[string][]handling{
 		{holds: "go build", reason: "the test has the program already"},
 		{holds: "k0 / time", fails: true},
 		{holds: "pace=0.1", more: "--set pace=0 --set http=127.0.0.1:0"},
-		{holds: "pace=0.3", more: "--set pace=0 --set http=127.0.0.1:0"},
 		{holds: "prometheus --config", reason: "it goes on until it is stopped; deploy/grafana plays the dashboards against Prometheus"},
 		{holds: "fedpace ui", serves: true, more: "--http 127.0.0.1:0"},
 		{holds: ""}, // everything else as it stands

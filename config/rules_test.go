@@ -362,7 +362,7 @@ func TestRules_Mistakes(t *testing.T) {
 		{"more kept than there are", "cohort: 6\nclose: {rule: first, n: 5}\naggregate: {combine: {rule: multi_krum, keep: 6}}", nil, `config.yaml:3: aggregate.combine.keep: 6 is more than the updates that may close a round, 5 (at most that)`},
 		{"two vectors compressed", "aggregate: {algorithm: scaffold}\ncompress: qsgd", nil, `config.yaml:2: compress: "qsgd" is for updates of one vector, and those of scaffold are two (remove it, or use another algorithm)`},
 		{"devices that send fragments", "devices: {names: [pi]}\naggregate: {algorithm: streaming}", nil, `config.yaml:2: aggregate.algorithm: "streaming" keeps a state of each client, which devices do not send (use fedadagrad, fedadam, fedasync, fedavg, fedavgm, fedbuff, fedexp, fednova, fedprox, fedyogi or refl)`},
-		{"a step is missing", "compress: sign", nil, `config.yaml:1: compress.step: is not set: sign needs it (distance by which a round moves each parameter)`},
+		{"a step is missing", "compress: sign", nil, `config.yaml:1: compress.step: is not set: sign needs it (how far a round moves each parameter)`},
 		{"a number of another compression", "compress: {method: qsgd, share: 0.1}", nil, `config.yaml:1: compress.share: qsgd does not take it (random_k, sparseloco and top_k do)`},
 		{"availability", "availability: nights", nil, `config.yaml:1: availability: "nights" is not a model of availability (always, bernoulli, daily, markov, share or trace)`},
 		{"availability without its numbers", "availability:\n  model: markov\n  on_seconds: 600\n", nil, `config.yaml:1: availability.off_seconds: is not set: markov needs it (mean length of an absence)`},

@@ -15,11 +15,11 @@ import (
 // introduction begins the page. A tilde stands for a backquote.
 const introduction = `# Configuration reference: keys, values, defaults
 
-Every key of a configuration file and of ~--set KEY=VALUE~, as ~key: default~ (values). Without a
-default a key is null (none or no limit, unless its text says otherwise), the task's own (task; from
-the paper's Tables 1 and 2) or required (*). ~>0..9~ excludes 0, ~0..<9~ excludes 9. Times may be
-~90s~, ~10m~, ~1h30m~ or ~2d~. Options stand beside the name that has them: ~aggregate: {algorithm:
-fedprox, mu: 0.1}~.
+Every key of a configuration file and of ~--set KEY=VALUE~, as ~key: default~ (values); without
+values it takes a text, or true and false if one is the default. Without a default a key is null
+(none or no limit, unless its text says otherwise), the task's own (task; from the paper's Tables 1
+and 2) or required (*). ~>0..9~ excludes 0, ~0..<9~ excludes 9. Times may be ~90s~, ~10m~, ~1h30m~
+or ~2d~. Options stand beside the name that has them: ~aggregate: {algorithm: fedprox, mu: 0.1}~.
 
 ~fedpace run --dry-run~ prints the values in use, ~fedpace help KEY~ explains one, and ~fedpace
 config schema~ lets an editor complete and check a file.
@@ -207,7 +207,12 @@ func (r *page) rowText(k *config.Key) string {
 	case k.Required:
 		nameCell = "`" + k.Name + "`* ("
 	}
-	return fmt.Sprintf("|%s%s)|%s|\n", nameCell, abbreviate(escape(valueCell)), escape(k.Help))
+	valueCell = abbreviate(escape(valueCell))
+	// A default of true or false says by itself what the values are, and a text needs no word.
+	if valueCell == "boolean" && k.Optional || valueCell == "text" && !strings.HasSuffix(nameCell, "; ") {
+		return fmt.Sprintf("|%s|%s|\n", strings.TrimSuffix(nameCell, " ("), escape(k.Help))
+	}
+	return fmt.Sprintf("|%s%s)|%s|\n", nameCell, valueCell, escape(k.Help))
 }
 
 // link returns a link to the table that lists the entries of a key's plug point, and makes sure

@@ -306,7 +306,7 @@ func TestAdvise_TableOfPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	advice, err := Advise(c, Given{}, 6)
+	advice, err := Advise(c, Given{}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestAdvise_TableOfPage(t *testing.T) {
 	for line := range strings.Lines(table.String()) {
 		line = strings.TrimSpace(line)
 		if !strings.Contains(string(page), line) {
-			t.Errorf("docs/theory.md lacks %q of fedpace theory advise --points 6", line)
+			t.Errorf("docs/theory.md lacks %q of fedpace theory advise --points 3", line)
 		}
 	}
 }

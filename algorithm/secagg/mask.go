@@ -11,8 +11,8 @@ import (
 // maskBlock is how many bytes of a mask are made at a time, and maskGroup of how many masks: they and
 // the words stay in the fastest cache, and a pass over the words adds all masks of a group.
 const (
-	maskBlock = 4 << 10
-	maskGroup = 4
+	maskBlock = 2 << 10
+	maskGroup = 8
 )
 
 // mask is the stream of one mask and how it enters. Word i of a mask is the bytes 8i to 8i+7, the lowest
@@ -91,7 +91,8 @@ func addWords(words []uint64, blocks *[maskGroup][maskBlock]byte) {
 		return binary.LittleEndian.Uint64(blocks[block][8*i:][:8])
 	}
 	for i := range uint(min(len(words), maskBlock/8)) {
-		words[i] += word(0, i) + word(1, i) + word(2, i) + word(3, i)
+		firstFour := word(0, i) + word(1, i) + word(2, i) + word(3, i)
+		words[i] += firstFour + word(4, i) + word(5, i) + word(6, i) + word(7, i)
 	}
 }
 
@@ -101,7 +102,8 @@ func subtractWords(words []uint64, blocks *[maskGroup][maskBlock]byte) {
 		return binary.LittleEndian.Uint64(blocks[block][8*i:][:8])
 	}
 	for i := range uint(min(len(words), maskBlock/8)) {
-		words[i] -= word(0, i) + word(1, i) + word(2, i) + word(3, i)
+		firstFour := word(0, i) + word(1, i) + word(2, i) + word(3, i)
+		words[i] -= firstFour + word(4, i) + word(5, i) + word(6, i) + word(7, i)
 	}
 }
 

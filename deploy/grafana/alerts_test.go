@@ -163,3 +163,51 @@ func TestAlerts_DivergedBeforeScrape(t *testing.T) {
 	base := startPrometheus(t, prometheus, []string{at}, nil)
 	await(t, base, `ALERTS{alertname="FedpaceRunDiverged", run="at-once", alertstate="firing"}`, true)
 }
+
+// unrecovered is a run with secure aggregation of whose clients nearly all drop out in each round, so that none is
+// recovered. Its first round has K local steps of 0.03 s, and its second does not end in the time of a test.
+const unrecovered = `
+name: %s
+train: false
+clients: 100
+cohort: 10
+schedule: {k: {rule: expression, formula: "r > 1 ? 1e7 : %d"}}
+secure_aggregation: {on: true}
+dropout: {probability: 0.97}
+stop: {rounds: 2}
+nats: {url: none}
+http: %s
+pace: 1
+`
+
+// A round that could not be recovered raises its alert, whether a Prometheus has scraped the run before it or not.
+func TestAlerts_RoundNotRecovered(t *testing.T) {
+	t.Parallel()
+	prometheus := installed.Program(t, "prometheus", "prometheus")
+	// The first round takes 30 s at the most in one run, and next to nothing in the other.
+	steps := map[string]int{"after": 1000, "before": 1}
+	targets := map[string]string{}
+	for name, k := range steps {
+		targets[name] = testport.Held(t)
+		startRun(t, fmt.Sprintf(unrecovered, name, k, targets[name]), t.TempDir(), "run")
+	}
+	// One of the two runs has its round before a Prometheus is there.
+	for ; ; time.Sleep(50 * time.Millisecond) {
+		response, err := http.Get("http://" + targets["before"] + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if regexp.MustCompile(`fedpace_secure_unrecovered_rounds_total\{.*\} 1\n`).Match(page) {
+			break
+		}
+	}
+	base := startPrometheus(t, prometheus, slices.Collect(maps.Values(targets)), nil)
+	for name := range steps {
+		await(t, base, fmt.Sprintf(`ALERTS{alertname="FedpaceRoundNotRecovered", run=%q, alertstate="firing"}`, name), true)
+	}
+}

@@ -163,6 +163,13 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 			c.add(column.Metric, column.Sentence()).measured(column.Of(&s.last))
 		}
 	}
+	// A round may come and go between two scrapes, so such rounds are counted, too.
+	if m.run.Secure {
+		c.add(
+			"secure_unrecovered_rounds_total",
+			"Rounds that secure aggregation refused or whose sum it could not recover.",
+		).counter(float64(s.unrecovered))
+	}
 	accuracy := c.add("validation_accuracy", "Top-1 accuracy on held-out samples at the last evaluation, 0 to 1.")
 	values := c.add(
 		"validation_metric",

@@ -174,6 +174,8 @@ type state struct {
 	slowest [][phases]float64
 	// updates counts the tasks that ended, for simulated clients and real devices apart.
 	updates [kinds][round.Outcomes]uint64
+	// unrecovered counts the rounds that secure aggregation refused or whose sum it could not recover.
+	unrecovered int
 	// usage is what all clients have used up to the last round.
 	usage metrics.Usage
 	// devices holds the tasks of each device with series; its last element sums all other devices.
@@ -391,6 +393,7 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	for o, n := range r.Outcomes {
 		s.updates[simulated][o] += uint64(n)
 	}
+	s.unrecovered += r.Secure.Unrecovered
 	s.usage = *r.Usage
 	m.takeBatch(&r.Report)
 	return nil

@@ -217,7 +217,8 @@ func (f *runFlags) run(
 	o.Check = noticeChecked(o.Check, note, display)
 	// A folder that stayed empty is removed again.
 	defer release()
-	return f.play(c, "", o, display, func(o run.Options) (run.Resumed, error) {
+	const nothingSaved = ""
+	return f.play(c, nothingSaved, o, display, func(o run.Options) (run.Resumed, error) {
 		summary, err := p.run(c.Context(), config, o)
 		return run.Resumed{Config: config, Summary: summary}, err
 	})

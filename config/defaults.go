@@ -33,7 +33,8 @@ const paperDownload, paperUpload = 20, 5
 func Defaults(task Task) (Config, error) {
 	var c Config
 	var r reader
-	// Every key gets the default of its tag first; those without one stay empty.
+	// Every key gets the default of its tag first; those without one stay empty. What r notes as missing does not
+	// count here, so its place and its path are left out.
 	r.setDefaults(reflect.ValueOf(&c).Elem(), "", "", "")
 	c.Task = task
 	c.Out = OutFolder(c.Name)

@@ -305,7 +305,10 @@ func orderSets(sets []string) (list []string) {
 		// position is where the set goes: before the first set of an option of the entry that it names, or last.
 		position := -1
 		for _, k := range KnownKeys() {
+			// A key with a plug point chooses an entry. One that is itself an option of an entry (Entries)
+			// keeps its place among the options.
 			isChoice := k.Point != nil && k.Entries == nil
+			// choice is the path below which the options of the chosen entry stand.
 			choice := k.optionsPath()
 			namesEntry := choice == key || k.HasName(key)
 			// Only the first naming of each choice moves; a later one overrides it in its own

@@ -195,6 +195,8 @@ func shortText(v reflect.Value) (text string, ok bool) {
 	// readBack is the struct that the scalar would be read back to: it has the defaults, but for the short
 	// options.
 	readBack := reflect.New(v.Type()).Elem()
+	// The place and the path are for messages about missing options, and nobody reads these here. The struct is
+	// no registered entry.
 	var r reader
 	r.setDefaults(readBack, "", "", "")
 	for i, o := range short {

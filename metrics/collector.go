@@ -237,6 +237,7 @@ func (t *top) put(r rank, e *round.TaskReport) {
 		t.held = append(t.held, ranked{r, *e})
 		return
 	}
+	// The list is a heap since wants has found it full, so its first task is the lowest ranked.
 	t.held[0] = ranked{r, *e}
 	t.siftDown(0)
 }

@@ -128,8 +128,8 @@ type meter struct {
 	times []round.Time
 }
 
-// task takes a task that has ended. A report that revises an earlier one replaces what that added: the
-// earlier outcome was accepted.
+// task adds what a task that has ended used to the open round. A report that revises an earlier one of the task,
+// whose outcome was accepted, first takes away what that one added.
 func (m *meter) task(e *round.TaskReport) {
 	const addition = 1
 	const removal = -1
@@ -139,6 +139,8 @@ func (m *meter) task(e *round.TaskReport) {
 	}
 	useful := e.Outcome == round.Accepted
 	m.add(e, useful, addition)
+	// The durations show how long the round waits for its slowest client. Candidates (Probe) are asked before the
+	// round's tasks, and a round whose tasks may outlive it (Overlap) waits for no client.
 	if useful && !e.Probe && !m.run.Power.Overlap {
 		m.times = append(m.times, e.End-e.Start)
 	}

@@ -16,8 +16,10 @@ import (
 // the hosts work for the others.
 const parallelWithHosts = 8
 
-// server returns how a cell reaches its server, and whether hosts in other processes do its work there.
-// A cell that was begun on another server continues on this one.
+// server returns how a cell reaches its server: the one of the options, or else the one of the cell's own
+// configuration where that has hosts, too (ConfiguredHosts). remote says that hosts in other processes do the
+// cell's work there; if it is false, the cell is played in this process. A cell that was begun on another server
+// continues on this one.
 func (o *Options) server(c *Cell) (server natsconn.Config, remote bool) {
 	server = o.Run.NATS
 	remote = server.URL != ""

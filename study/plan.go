@@ -407,9 +407,9 @@ func Sets(grids []Grid, point []string) (list []string) {
 	return list
 }
 
-// equalTime turns a stop after a number of rounds into the virtual time that fixed K takes for them, or into
-// what else stop.equal names, because schedules are compared at equal time, as in the paper. A stop at the
-// time of a number of rounds stays as it is.
+// equalTime turns a stop after a number of rounds into stop.equal_runtime_rounds: every schedule then gets as much
+// virtual time as fixed K takes for these rounds, or as much of what else stop.equal names, because schedules are
+// compared at equal time, as in the paper. A configuration that has that stop already stays as it is.
 func equalTime(c *config.Config) {
 	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
 		c.Stop.EqualRuntimeRounds = c.Stop.Rounds

@@ -123,6 +123,7 @@ func discreteGaussian(source *rand.ChaCha8, sigma uint64) int64 {
 	for {
 		// Y is discrete Laplace of the scale σ, and is kept with the probability e^(−(|Y| − σ)²/(2σ²)).
 		size, ok := laplaceSize(source, sigma)
+		// The draw was rejected, or is too large.
 		if !ok {
 			continue
 		}

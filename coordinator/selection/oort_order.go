@@ -22,7 +22,7 @@ type oortOrder struct {
 	oortMemory
 
 	// The order of the round under way: the cohort first, then the draw of what is left of the fresh
-	// clients and after them the reserve. A client may stand in several of these, so given has the
+	// clients and after them the reserve. A client may stand in several of these, so returned has the
 	// clients that Next has returned in this round.
 	cohort     []int32
 	newClients *clientDraw
@@ -267,12 +267,13 @@ func (o *oortOrder) Ended(client, _ int, took Time, accepted bool) {
 	}
 }
 
-// Trained sets the client's statistical utility U from the loss of its accepted update, and
-// adds it to the pacer's sum.
+// Trained sets the client's statistical utility U from the loss of its accepted update (see [Oort]), and
+// adds it to the pacer's sum over the window of rounds that is under way.
 func (o *oortOrder) Trained(client int, loss float64) {
 	c := &o.Clients[client]
 	samples := float64(o.setup.Samples(client))
 	c.Utility = float64(samples * math.Abs(loss))
+	// The round under way follows the complete ones.
 	c.Last = o.Rounds + 1
 	o.Sums[1] += c.Utility
 }

@@ -209,6 +209,7 @@ func (o *pythonOrder) Closed(int, float64) {}
 // Memory returns, encoded, what the question of the round under way was made from, and what has
 // come in since, so that a restored run asks the same.
 func (o *pythonOrder) Memory() []byte {
+	// Next is the memory that the class returned with its last answer, for the question about the next round.
 	saved := struct {
 		Past past
 		Next string

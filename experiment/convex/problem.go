@@ -187,8 +187,8 @@ func (p *Problem) Distance(x []float64) float64 {
 
 // Constants returns those of Theorem 1 for rounds of n clients that start from x. Variance is
 // Σ p_c² σ_c², where σ_c² is the larger one of the values at x and at x*. G is the root of the largest
-// second moment of all clients at these two points. Both take it that a run's parameters stay between the
-// points. [theory.PrintedG] of [Problem.Distance] is the paper's G.
+// second moment of all clients at these two points. Both are bounds only if a run's parameters stay between the
+// points. G is not the one that the paper prints, which [theory.PrintedG] returns.
 func (p *Problem) Constants(x []float64, n int) theory.Constants {
 	c := theory.Constants{
 		L:       p.L,
@@ -198,10 +198,10 @@ func (p *Problem) Constants(x []float64, n int) theory.Constants {
 		N:       n,
 		Clients: p.Clients,
 	}
-	dst := make([]float64, len(x))
+	gradient := make([]float64, len(x))
 	for client, w := range p.Weights {
-		startMoment, startNoise := p.SecondMoment(dst, client, x)
-		starMoment, starNoise := p.SecondMoment(dst, client, p.Star)
+		startMoment, startNoise := p.SecondMoment(gradient, client, x)
+		starMoment, starNoise := p.SecondMoment(gradient, client, p.Star)
 		c.Variance += float64(w * w * max(startNoise, starNoise))
 		c.G = max(c.G, math.Sqrt(max(startMoment, starMoment)))
 	}

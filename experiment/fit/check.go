@@ -56,18 +56,18 @@ const (
 func (f *Fit) compareWithRun(r *record) (*Check, error) {
 	rounds := r.comparableRounds()
 	c := &Check{Rounds: len(rounds)}
-	tasks := 0
+	// Each draw takes a duration for every task by itself, and again for every task of the rounds.
+	durations := 0
 	for i := range r.devices {
-		tasks += len(r.devices[i].tasks.Kept)
+		durations += len(r.devices[i].tasks.Kept)
 		for _, x := range r.devices[i].tasks.Kept {
 			c.TaskSeconds += x.seconds()
 		}
 	}
 	for i := range rounds {
-		tasks += len(rounds[i].tasks)
+		durations += len(rounds[i].tasks)
 	}
-	// The number of draws is bounded by the durations that are drawn.
-	draws := min(max(maxDurations/tasks, minDraws), maxDraws)
+	draws := min(max(maxDurations/durations, minDraws), maxDraws)
 	c.Draws = draws
 	c.DealtRoundSeconds = f.permutedSeconds(r, rounds)
 	// drawn holds, for each round, its length in each draw.

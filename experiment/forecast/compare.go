@@ -57,10 +57,12 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 }
 
 // Predict predicts a run that is to come, of this number of rounds, in which all devices are present. The
-// result is nil if no device has a class. It has no times, and says why, if some have none.
+// result is nil if no device has a class. If only some devices have one, it has no times, and Unknown names the
+// others.
 func Predict(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, error) {
 	c := newComparison(&p.Timing)
-	if c == nil || c.Unknown != nil {
+	lacksClasses := c != nil && c.Unknown != nil
+	if c == nil || lacksClasses {
 		return c, nil
 	}
 	if n := schedule.NeedsOf(p.Config.Schedule.K, p.Config.Schedule.Setup()); n.Losses || n.Validation {

@@ -61,9 +61,10 @@ func (g Growth) String() string {
 // AboutGrowth says in a sentence how large the files of a run with real devices become, and that the run
 // cannot be played again where the log of devices keeps no updates.
 func AboutGrowth(p *problem.Problem) string {
-	text := fmt.Sprintf("A round takes about %s", GrowthOf(p, 1, false))
+	const isReplay = false
+	text := fmt.Sprintf("A round takes about %s", GrowthOf(p, 1, isReplay))
 	if n := p.Config.Stop.Rounds; n > 0 {
-		text += fmt.Sprintf("; %d rounds take %s", n, GrowthOf(p, float64(n), false))
+		text += fmt.Sprintf("; %d rounds take %s", n, GrowthOf(p, float64(n), isReplay))
 	}
 	if !p.Config.Devices.KeepUpdates {
 		text += fmt.Sprintf(

@@ -198,6 +198,7 @@ func (d *draw) answer(task *round.Task) (round.Event, error) {
 		return round.Event{Kind: round.Silent, Task: task.Task, Client: task.Client}, nil
 	}
 	e, err := planTask(d.fleet, task, d.bits)
+	// The number of samples that the device reported with its answers in the run, 0 if that is not known.
 	e.Samples = d.samples[task.Client].Answered
 	d.paces[device].apply(&e.Plan)
 	if d.link != nil {

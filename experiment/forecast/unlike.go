@@ -125,7 +125,7 @@ func presenceTimes(f *fleet.Fleet, client int, looks *int) (list []int64) {
 }
 
 // playBench plays the rounds with n clients and returns their index. In each round up to [benchCohort]
-// of the clients that are present, drawn by random, work until all are done, or until the deadline. A client
+// of the clients that are present, drawn at random, work until all are done, or until the deadline. A client
 // that leaves goes on with its work when it is back. took returns how long the task of client i takes in a
 // round that begins at now, in nanoseconds. stays has the times of each client by [presenceTimes]; nil means that
 // all are always present. The index follows from how many tasks each client did within the deadline.
@@ -142,6 +142,7 @@ func playBench(random *rand.Rand, n int, took func(i, round int, now int64) int6
 		for i := range n {
 			if stays != nil {
 				remaining[i] = staysFrom(remaining[i], now)
+				// The first time is when the stay under way, or else the next one, begins.
 				isPresent := len(remaining[i]) > 0 && remaining[i][0] <= now
 				if !isPresent {
 					continue

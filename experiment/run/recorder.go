@@ -346,6 +346,7 @@ func (r *recorder) showProgress() {
 		if seconds, _, _, ok := r.remainingTime(); ok {
 			r.progress.Remaining = time.Duration(seconds * 1e9)
 		}
+		// since is when the last round ended.
 		r.progress.InRound = r.lastProgress.Sub(r.remaining.since)
 		r.p.options.Progress(r.progress)
 	}

@@ -49,9 +49,14 @@ func (l *legend) draw(c *canvas, top place) {
 	columns, width := l.columns()
 	leftEdge := top.x - width*float64(columns)/2
 	for i, e := range l.entries {
-		x := leftEdge + width*float64(i%columns)
-		y := top.y + entryHeight*(float64(i/columns)+0.5) - margin/2
+		row := float64(i / columns)
+		column := float64(i % columns)
+		x := leftEdge + width*column
+		// The sample is drawn at half the height of its row. Half of the margin above the legend is left out.
+		y := top.y + entryHeight*(row+0.5) - margin/2
 		e.sample(c, place{x, y}, place{x + sampleWidth, y})
-		c.text(place{x + sampleWidth + sampleGap, y + 0.35*legendSize}, legendSize, atStart, 0, e.name)
+		// A text stands on its baseline, about a third of its size below its middle.
+		baseline := y + 0.35*legendSize
+		c.text(place{x + sampleWidth + sampleGap, baseline}, legendSize, atStart, 0, e.name)
 	}
 }

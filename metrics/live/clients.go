@@ -21,8 +21,8 @@ type participation struct {
 }
 
 // add counts one accepted update of the client with this number. It is called for every accepted update of
-// a run, mostly for a client whose count is not in the processor's cache, so that nothing here may depend
-// on the count.
+// a run. The client's count is mostly not in the processor's cache, so add must not look at the count, as in a
+// comparison: the processor would then wait for the memory, while it can increment the count later.
 func (p *participation) add(client int) {
 	// The slice reaches only to the largest number seen, not to the whole population.
 	for client >= len(p.updates) {
@@ -141,6 +141,7 @@ func (h *Hub) Participation(updates []uint32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.state.version++
+	// The tables have counted from the first round on.
 	h.state.participation = participation{since: 1}
 	for client, n := range updates {
 		for range n {

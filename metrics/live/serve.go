@@ -74,7 +74,8 @@ func (h *Hub) Handler() http.Handler {
 // Last-Event-ID.
 func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 	response := http.NewResponseController(w)
-	// The server's own limits are those of a request that ends.
+	// The server limits how long it reads a request and writes its answer. A stream of events goes on for
+	// longer, so it has no deadline for reading, and one for each event instead of one for the whole answer.
 	if response.SetReadDeadline(time.Time{}) != nil {
 		http.Error(w, "this connection cannot carry events", http.StatusNotImplemented)
 		return

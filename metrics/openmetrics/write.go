@@ -37,7 +37,9 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 		)
 	}
 	var text bytes.Buffer
-	for f := range families(run, epoch, rounds, new([round.Outcomes]float64)) {
+	// These are all rounds, so no task was counted before them.
+	noOutcomes := new([round.Outcomes]float64)
+	for f := range families(run, epoch, rounds, noOutcomes) {
 		if len(f.Metric) == 0 {
 			// A run that is only timed has no losses, so some families have no samples.
 			continue
@@ -46,6 +48,7 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 		if _, err := expfmt.MetricFamilyToOpenMetrics(&text, f); err != nil {
 			return fmt.Errorf("openmetrics: %w", err)
 		}
+		// expfmt writes times as readers would misread them by a millisecond.
 		if _, err := w.Write(withExactTimes(text.Bytes(), f.Metric)); err != nil {
 			return fmt.Errorf("openmetrics: %w", err)
 		}

@@ -27,8 +27,9 @@ func Write(w io.Writer, log *eventlog.Reader, first, last int) (Written, error) 
 		w:       buffered,
 		run:     log.Run(),
 		tracked: map[int]bool{},
-		steps:   -1,
-		rate:    math.NaN(),
+		// The counters have no value yet, so the first round writes both.
+		steps: -1,
+		rate:  math.NaN(),
 	}
 	t.describe()
 	var problem error

@@ -395,11 +395,13 @@ func (a *Advice) add(elapsed, loss float64, usedK int) {
 	if a.end > 0 {
 		w = a.end - elapsed
 	}
-	// The mean over a few minibatches is noisy and may be below the loss at which the bound's gap is 0. The
-	// bound is then the one at that loss.
+	// The bound is about the gap between the loss and F*. A mean over a few minibatches is noisy and may be so
+	// low that the gap is negative. The bound is then the one for a gap of 0, which is at the offset of
+	// CubedSteps.
 	boundLoss := loss
 	if theorem1.Gap(loss) < 0 {
-		_, zeroGapLoss := theorem1.CubedSteps(1, eta)
+		const anyCommunication = 1
+		_, zeroGapLoss := theorem1.CubedSteps(anyCommunication, eta)
 		boundLoss = zeroGapLoss
 	}
 	row := Advised{
@@ -414,6 +416,7 @@ func (a *Advice) add(elapsed, loss float64, usedK int) {
 		EtaPrinted: theorem1.PrintedEta(r, loss, float64(a.K), w),
 		Bound:      theorem1.AtTime(r, boundLoss, float64(a.K), eta, w),
 	}
+	// Bound is for the run's K_0, and BoundStar for the number of steps that is advised.
 	row.BoundStar = theorem1.AtTime(r, boundLoss, float64(row.Steps), eta, w)
 	a.Rows = append(a.Rows, row)
 }

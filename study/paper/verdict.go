@@ -44,10 +44,11 @@ type Claim struct {
 	Schedule string `yaml:"schedule"`
 	// Against is the schedule with which Schedule is compared. It is empty if Value is given.
 	Against string `yaml:"than"`
-	// Margin is the difference that must be exceeded, in the unit of the quantity. Below 0 it says how
-	// far short of the other schedule still counts as no worse.
+	// Margin is the number that the difference, Schedule less Against, is claimed to be more or less than
+	// (Expect), in the unit of the quantity. With more, a Margin below 0 says how far short of the other schedule
+	// still counts as no worse.
 	Margin float64 `yaml:"by"`
-	// Value is the number that the paper prints, with its digits. It is empty if Than is given.
+	// Value is the number that the paper prints, with its digits. It is empty if Against is given.
 	Value string `yaml:"value"`
 	// Expect is more, less or, for a printed value, equal: the measured figure then rounds to the
 	// value.
@@ -193,25 +194,28 @@ func Verdicts(dir string) ([]Verdict, error) {
 }
 
 // decideAll sets Adjusted and Decision of all verdicts in list. Some of many intervals of 95 % miss the true
-// value by chance, so a comparison says yes or no only where its p-value, adjusted by Holm's method for all of
-// them, is at most 0.05.
+// value by chance, so a comparison of two schedules says yes or no only where its p-value, adjusted by Holm's
+// method for all of them, is at most 0.05. A claim about a printed value has no p-value.
 func decideAll(list []Verdict) {
 	pValues := make([]float64, len(list))
-	for i, v := range list {
-		// The test is whether the difference is By; v is a copy here.
-		v.Mean -= v.Margin
+	for i := range list {
 		pValues[i] = math.NaN()
-		if v.Against != "" {
-			pValues[i] = v.P()
+		if list[i].Against != "" {
+			// The null hypothesis is that the difference of the schedules is the margin.
+			beyondMargin := list[i]
+			beyondMargin.Mean -= beyondMargin.Margin
+			pValues[i] = beyondMargin.P()
 		}
 	}
 	for i, adjusted := range statistics.Holm(pValues) {
 		v := &list[i]
 		v.Adjusted = adjusted
-		if v.Value != "" {
+		isAboutPrinted := v.Value != ""
+		if isAboutPrinted {
 			v.Decision = v.decidePrinted()
 		} else if adjusted <= 0.05 && math.Abs(v.Mean) >= quantities[v.Quantity].minDifference {
-			v.Decision = yesOrNo(v.Mean > v.Margin == (v.Expect == "more"))
+			isMore := v.Mean > v.Margin
+			v.Decision = yesOrNo(isMore == (v.Expect == "more"))
 		}
 	}
 }

@@ -84,6 +84,7 @@ func (p *Plan) race(ctx context.Context, dir string, o study.Options, began floa
 			break
 		}
 		r.fields = append(r.fields, field)
+		// The best part of the field goes on to the next heat. Of settings with the same results one is enough.
 		kept := max(2, len(field)/keptInHeat)
 		field = r.distinct(field, heat)
 		field = field[:min(len(field), kept)]

@@ -220,14 +220,15 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string
 	return nil
 }
 
-// measure adds a rung to setting s: the quality of its runs in the last tenth of the virtual time from 0 to
-// until, in seconds, one value for each seed. A run that diverged has NaN. It also sums the local steps up to
-// the end of the first round that ends at until or later, after which the runs pause.
+// measure adds the results of the rung that ends at the virtual time until, in seconds, to setting s: the quality
+// of its runs in the last tenth of that time, one value for each seed. A run that diverged has NaN. It also sums
+// the local steps up to the end of the first round that ends at until or later, after which the runs pause.
 func (r *Result) measure(s *Setting, until float64) (err error) {
 	s.Steps = 0
 	tails := make([]float64, len(s.cells))
 	for i := range s.cells {
 		c := &s.cells[i]
+		// The quality is what models are compared by.
 		r.quality, err = c.Run().Quality()
 		if err != nil {
 			return err

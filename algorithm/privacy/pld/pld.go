@@ -218,10 +218,12 @@ func (p *distribution) compose(rounds int, low, high float64) distribution {
 	for points < max(last-first+1, len(p.probabilities)) {
 		points *= 2
 	}
-	// The Fourier transform adds losses modulo n points. Each sum is taken to be the one in the window.
+	// The Fourier transform adds losses modulo the number of points, so that a loss has its place in a ring. Of
+	// the sums with one place the one in the window is taken.
+	placeOf := func(loss int) int { return (loss%points + points) % points }
 	ring := make([]float64, points)
 	for i, probability := range p.probabilities {
-		ring[((p.first+i)%points+points)%points] += probability
+		ring[placeOf(p.first+i)] += probability
 	}
 	transform := fourier.NewFFT(points)
 	coefficients := transform.Coefficients(nil, ring)
@@ -233,10 +235,11 @@ func (p *distribution) compose(rounds int, low, high float64) distribution {
 		step:          p.step,
 		first:         first,
 		probabilities: make([]float64, points),
-		infinite:      -math.Expm1(float64(rounds)*math.Log1p(-p.infinite)) + 2*tail,
+		// A sum is infinite if the loss of any round is. The sums outside of the window count as infinite, too.
+		infinite: -math.Expm1(float64(rounds)*math.Log1p(-p.infinite)) + 2*tail,
 	}
 	for i := range points {
-		sum.probabilities[i] = max(0, ring[((first+i)%points+points)%points]/float64(points))
+		sum.probabilities[i] = max(0, ring[placeOf(first+i)]/float64(points))
 	}
 	return sum
 }

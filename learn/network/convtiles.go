@@ -80,22 +80,25 @@ func (t *convTiles) layOutForward(s *convStage) {
 	t.inputs = t.tiles(t.ring * t.inputRow)
 	for first := range t.ring {
 		var list []kernel.Segment
+		// Row ky of the kernels reads the input row that is ky places behind the first in the ring.
 		for ky := range s.Size {
+			place := (first + ky) % t.ring
 			for c := range chunks {
-				list = append(list, kernel.Segment{
-					A: (ky*chunks + c) * t.bytes,
-					B: ((first+ky)%t.ring*t.inputRow + c) * t.bytes,
-				})
+				weightTile := ky*chunks + c
+				inputTile := place*t.inputRow + c
+				list = append(list, kernel.Segment{A: weightTile * t.bytes, B: inputTile * t.bytes})
 			}
 		}
 		t.outputChunks = append(t.outputChunks, list)
 	}
 }
 
-// sharesChunks reports whether the channels of a position fill whole chunks.
+// sharesChunks reports whether the channels of a position fill whole chunks of 32, so that neighbouring outputs
+// can read the same tiles of inputs.
 func (t *convTiles) sharesChunks(s *convStage) bool { return s.X.Channels%32 == 0 }
 
-// sharesSides reports whether the channels of a position fill whole sides of tiles.
+// sharesSides is sharesChunks for the gradient of the weight, in which channels are columns of the product: whether
+// they fill whole sides of tiles, of 16.
 func (t *convTiles) sharesSides(s *convStage) bool { return s.X.Channels%16 == 0 }
 
 // layOutWeightGradient lays out what the gradient of the weight is computed from.
@@ -113,13 +116,14 @@ func (t *convTiles) layOutWeightGradient(s *convStage) {
 	t.gradients = t.tiles(s.rows * s.width * sides)
 	for first := range s.keep {
 		var list []kernel.Segment
+		// Each position i of the outputs adds the product of its gradient and the inputs that it reads.
 		for i := range s.rows * s.width {
 			y := i / s.width
 			x := i % s.width
-			list = append(list, kernel.Segment{
-				A: i * sides * t.bytes,
-				B: ((first+y*s.Stride)%s.keep*t.sampleRow + x*t.sampleColumn) * t.bytes,
-			})
+			place := (first + y*s.Stride) % s.keep
+			gradientTile := i * sides
+			inputTile := place*t.sampleRow + x*t.sampleColumn
+			list = append(list, kernel.Segment{A: gradientTile * t.bytes, B: inputTile * t.bytes})
 		}
 		t.weightChunks = append(t.weightChunks, list)
 	}
@@ -134,23 +138,29 @@ func (t *convTiles) layOutInputGradient(s *convStage) {
 		Data: t.tiles(kernel.TileSides(in) * taps * chunks),
 		Span: taps * chunks * t.tile,
 	}
-	t.outputs = t.tiles(s.height * s.width * kernel.TileSides(Lanes) * chunks)
+	positionTiles := kernel.TileSides(Lanes) * chunks
+	t.outputs = t.tiles(s.height * s.width * positionTiles)
+	// Of each run, A is where a tap's weights begin and B where the gradient of the output that reads by it does.
+	// Both are turned into tiles.
 	for _, runs := range s.gradientRuns {
 		var list []kernel.Segment
 		for _, run := range runs {
-			position := run.B/s.dyRow*s.width + run.B%s.dyRow/s.dyColumn
+			tap := run.A / in
+			y := run.B / s.dyRow
+			x := run.B % s.dyRow / s.dyColumn
+			position := y*s.width + x
 			for c := range chunks {
-				list = append(list, kernel.Segment{
-					A: (run.A/in*chunks + c) * t.bytes,
-					B: (position*kernel.TileSides(Lanes)*chunks + c) * t.bytes,
-				})
+				weightTile := tap*chunks + c
+				outputTile := position*positionTiles + c
+				list = append(list, kernel.Segment{A: weightTile * t.bytes, B: outputTile * t.bytes})
 			}
 		}
 		t.inputChunks = append(t.inputChunks, list)
 	}
 }
 
-// packWeights packs the weight of a step.
+// packWeights packs the weight of a step: as left tiles for the outputs and, transposed, for the inputs' gradient
+// if a stage before needs that.
 func (t *convTiles) packWeights(s *convStage) {
 	in := s.X.Channels
 	run := s.Size * in
@@ -289,7 +299,9 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 	}
 	sides := kernel.TileSides(s.Maps)
 	for i := range s.rows * s.width {
-		source := dy[i/s.width*s.dyRow+i%s.width*s.dyColumn:]
+		row := i / s.width
+		column := i % s.width
+		source := dy[row*s.dyRow+column*s.dyColumn:]
 		t.isa.PackRows(
 			t.gradients[i*sides*t.tile:],
 			t.tile,
@@ -322,11 +334,14 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 func (t *convTiles) inputGradient(s *convStage, dy []float32, dyChannel int, pass *Pass) {
 	n := t.isa.Columns(pass.Samples)
 	chunks := kernel.TileChunks(s.Maps)
-	position := kernel.TileSides(Lanes) * chunks * t.tile
+	// positionSize is the number of packed values of a position.
+	positionSize := kernel.TileSides(Lanes) * chunks * t.tile
 	for i := range s.height * s.width {
-		source := dy[i/s.width*s.dyRow+i%s.width*s.dyColumn:]
+		outputRow := i / s.width
+		outputColumn := i % s.width
+		source := dy[outputRow*s.dyRow+outputColumn*s.dyColumn:]
 		t.isa.PackPairs(
-			t.outputs[i*position:],
+			t.outputs[i*positionSize:],
 			chunks*t.tile,
 			kernel.Matrix{Data: source, LD: dyChannel},
 			s.Maps,
@@ -346,13 +361,15 @@ func (t *convTiles) inputGradient(s *convStage, dy []float32, dyChannel int, pas
 		Op:    s.gradientOp(),
 		Count: 1,
 	}
+	// Each position of the inputs sums over the outputs that read it.
 	for i, list := range t.inputChunks {
-		ay := i / s.X.Width
-		ax := i % s.X.Width
+		inputRow := i / s.X.Width
+		inputColumn := i % s.X.Width
 		product.Chunks = list
-		product.C = kernel.Matrix{Data: dx[ay*row+ax*column:], LD: channel}
+		product.C = kernel.Matrix{Data: dx[inputRow*row+inputColumn*column:], LD: channel}
+		// The product reads the inputs themselves to see where a ReLU left zero.
 		if product.Op == kernel.ReLUGrad {
-			product.Aux = x[first+ay*xRow+ax*xColumn:]
+			product.Aux = x[first+inputRow*xRow+inputColumn*xColumn:]
 		}
 		if len(list) > 0 {
 			t.isa.MultiplyTiles(&product)

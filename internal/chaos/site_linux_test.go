@@ -226,6 +226,7 @@ func TestBranch_PairsOfFaults(t *testing.T) {
 				t.Parallel()
 				b := newBranch(t)
 				b.awaitRounds(2 + int(seed)%4)
+				outage(startInRound(seed))
 				play(b)
 				last := time.Now()
 				b.awaitRounds(b.rounds() + 2)
@@ -239,6 +240,14 @@ func TestBranch_PairsOfFaults(t *testing.T) {
 			})
 		}
 	}
+}
+
+// startInRound is how long after the end of a round the faults of a seed begin, from 0 to the 1.7 s that a round takes. Seeds in
+// a row are spread over the round.
+func startInRound(seed uint64) time.Duration {
+	const round = 1700 * time.Millisecond
+	const step = 618 * time.Millisecond
+	return time.Duration(seed) * step % round
 }
 
 // roundsIn is how many rounds a run has reported in its folder.

@@ -61,6 +61,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	if !c.Train {
 		data = "timing only, nothing trained"
 	} else if s.Data != nil && strings.Contains(*s.Data, "synthetic") && !c.IsSynthetic() {
+		// Real samples may be in a made grouping, of which the summary's description tells.
 		data += " (" + *s.Data + ")"
 	}
 	fmt.Fprintf(w, "%s: %s, schedule %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state)
@@ -94,7 +95,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	}
 	// Without NATS, the run did not exercise the messages of a deployment.
 	if s.Bus == folder.InMemory {
-		line("messages", "in memory, without NATS (nats.url: %s)", "none")
+		line("messages", "in memory, without NATS (nats.url: %s)", config.None)
 	}
 	writePrediction(line, &c, &s)
 	if len(s.DevicesMissing) > 0 {

@@ -270,7 +270,8 @@ func (g *Greeting) checkTensors() error {
 		return fmt.Errorf("tensor %q is frozen and trainable: want one of the two", g.Tensors[i].Name)
 	}
 	// Buffers of integers that are communicated come behind those of floats.
-	isSent := func(t Tensor) bool { return t.learnTensor(0).IsSentInteger() }
+	const anyOffset = 0
+	isSent := func(t Tensor) bool { return t.learnTensor(anyOffset).IsSentInteger() }
 	if i := slices.IndexFunc(g.Tensors, isSent); i >= 0 {
 		isFloat := func(t Tensor) bool { return !isSent(t) && !t.Frozen }
 		if slices.ContainsFunc(g.Tensors[i:], isFloat) {
@@ -292,7 +293,8 @@ func (g *Greeting) checkBuffer(t Tensor) error {
 	if g.Protocol < versionTyped {
 		return fmt.Errorf("tensor %q has a type, and it speaks protocol %d, want %d", t.Name, g.Protocol, versionTyped)
 	}
-	info := t.learnTensor(0)
+	const anyOffset = 0
+	info := t.learnTensor(anyOffset)
 	if err := info.CheckType(); err != nil {
 		return err
 	}

@@ -206,10 +206,13 @@ func (t Terms) Cut(n int) int {
 	if 2*run >= n-1 {
 		return 0
 	}
-	// Two runs have 2·run members, so at most as many colluders: the search ends there.
-	return 1 + sort.Search(2*run, func(i int) bool {
-		return t.runPairs(n)*hypergeometricTail(n, t.Colluders, 2*run, 1+i) <= maxPrivacyFailure/2
-	})
+	// failure bounds the probability that some two runs have at least this many colluders: it is the sum over all
+	// pairs of runs.
+	failure := func(colluders int) float64 {
+		return t.runPairs(n) * hypergeometricTail(n, t.Colluders, 2*run, colluders)
+	}
+	// Two runs have 2·run members, so at most as many colluders: the search, from 1 on, ends there.
+	return 1 + sort.Search(2*run, func(i int) bool { return failure(1+i) <= maxPrivacyFailure/2 })
 }
 
 // runPairs returns the number of pairs of runs without a member in common on a ring of n members.

@@ -157,7 +157,10 @@ func (d *Devices) takeSecure(event *gateway.Event) {
 	}
 	// A message may belong to the session's stage, repeat an earlier one, or come from a device
 	// that has begun its task again.
-	isOfThisStage := stage == session.stage || stage == bus.StageMasked && session.stage >= bus.StageMasked
+	// With the message of the stage of masks a device asks for the set of survivors, once it has sent its masked
+	// update. It may do so in any later stage, too.
+	asksForSurvivors := stage == bus.StageMasked && session.stage >= bus.StageMasked
+	isOfThisStage := stage == session.stage || asksForSurvivors
 	isOfEarlierStage := stage < session.stage
 	repeatsLast := isOfEarlierStage && stage == sender.lastTaken
 	repeatsLateStage := isOfEarlierStage && stage >= bus.StageSurvivors && sender.lastTaken >= stage

@@ -143,9 +143,11 @@ func (d *Devices) AddUpdates(
 		if answer == nil {
 			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", task.Task)
 		}
+		// The first n values of an answer are those that sums hold. Buffers may follow, which are sent beside
+		// the sums.
 		n := d.run.UpdateLength
-		start := d.differenceBase(base(task.Model)[:n])
-		if err := algorithm.Add(partial[:n], weights[i], answer.Values[:n], start); err != nil {
+		subtrahend := d.differenceBase(base(task.Model)[:n])
+		if err := algorithm.Add(partial[:n], weights[i], answer.Values[:n], subtrahend); err != nil {
 			return fmt.Errorf("realdevices: update of task %d: %w", task.Task, err)
 		}
 		losses[i] = answer.Loss

@@ -19,15 +19,15 @@ func (s Scaled) Model(of learn.Samples) (learn.Model, error) {
 // scaled is an MLP but for its name and its start.
 type scaled struct {
 	learn.Model
-	of Scaled
+	options Scaled
 }
 
-func (s scaled) String() string { return learn.NameOf(s.of) }
+func (s scaled) String() string { return learn.NameOf(s.options) }
 
-// Init writes the initial parameters.
+// Init writes the initial parameters: those of the MLP, times the factor.
 func (s scaled) Init(params []float32, seed uint64) {
 	s.Model.Init(params, seed)
 	for i := range params {
-		params[i] *= float32(s.of.Factor)
+		params[i] *= float32(s.options.Factor)
 	}
 }

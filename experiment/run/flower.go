@@ -633,7 +633,7 @@ func (r *flowerRun) finish(result *grid.Result, failure error) (folder.Summary, 
 	if err != nil {
 		return s, errors.Join(failure, err)
 	}
-	// The outputs get the latest values that were measured, with the reason for a failure.
+	// r.last has the latest values that were measured, whichever round measured them.
 	end := &metrics.End{
 		Completed:      s.Completed,
 		Err:            failure,

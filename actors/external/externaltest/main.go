@@ -430,7 +430,8 @@ func (t *trainer) keep(x *task, stepper learn.Stepper) func() {
 
 // evaluate answers a request for the scores of a model, in batches of 256 samples.
 func (t *trainer) evaluate(m *message) {
-	if t.spoilTask(m.ID, -1, nil) {
+	const evaluation = -1
+	if t.spoilTask(m.ID, evaluation, nil) {
 		return
 	}
 	rows := t.rows(m.Evaluate.Rows)[:m.Evaluate.Count]

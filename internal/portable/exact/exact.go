@@ -71,7 +71,8 @@ func Cos(x float64) float64 {
 	if !(math.Abs(x) <= 1<<53) {
 		return math.NaN()
 	}
-	return cosOf(number(x))
+	angle := number(x)
+	return cosOf(angle)
 }
 
 // CosPi is the cosine of pi times x.

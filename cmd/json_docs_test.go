@@ -45,8 +45,8 @@ func documentedKeys(t *testing.T, command string) (keys []string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(page)) {
-		if cells := strings.Split(line, "|"); len(cells) > 2 && strings.TrimSpace(cells[1]) == "`"+command+"`" {
-			for _, m := range regexp.MustCompile("`([a-z_0-9]+)`").FindAllStringSubmatch(cells[2], -1) {
+		if cells := strings.Split(line, " | "); len(cells) == 2 && cells[0] == "`"+command+"`" {
+			for _, m := range regexp.MustCompile("`([a-z_0-9]+)`").FindAllStringSubmatch(cells[1], -1) {
 				keys = append(keys, m[1])
 			}
 			return keys

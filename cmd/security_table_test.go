@@ -176,13 +176,13 @@ func TestSecurityPage_TableHolds(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	verdicts := map[string]string{}
 	for line := range strings.Lines(section) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 4 {
+		cells := strings.Split(line, " | ")
+		if len(cells) != 2 {
 			continue
 		}
-		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[0], -1) {
 			if _, known := verdicts[name[1]]; !known {
-				verdicts[name[1]] = strings.TrimSpace(cells[2])
+				verdicts[name[1]] = strings.TrimSpace(cells[1])
 			}
 		}
 	}

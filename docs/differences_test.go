@@ -16,12 +16,12 @@ func TestDifferences_ScriptsAndTestsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := testNames(t)
-	row := regexp.MustCompile("^\\| .*\\(\\.\\./findings/([a-z0-9-]+\\.sh)\\).*`(Test\\w+)` \\|$")
+	row := regexp.MustCompile("^[^|]*\\(\\.\\./findings/([a-z0-9-]+\\.sh)\\).* \\| `(Test\\w+)`$")
 	rows := 0
 	for _, line := range strings.Split(string(page), "\n") {
 		named := row.FindStringSubmatch(line)
 		if named == nil {
-			if strings.Contains(line, "findings/") && strings.HasPrefix(line, "|") {
+			if strings.Contains(line, "findings/") && strings.Contains(line, " | ") {
 				t.Errorf("a line without a script and a test: %s", line)
 			}
 			continue

@@ -75,7 +75,7 @@ func anchor(heading string) string {
 func TestPages_AllSchedules(t *testing.T) {
 	page := pages(t)["schedules.md"]
 	for _, name := range append(schedule.Ks.Names(), schedule.Etas.Names()...) {
-		if !strings.Contains(page, "\n| `"+name+"` |") {
+		if !strings.Contains(page, "\n`"+name+"` | ") {
 			t.Errorf("no row has %s", name)
 		}
 	}

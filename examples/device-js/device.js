@@ -9,6 +9,7 @@ import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
 import { connect, credsAuthenticator } from "@nats-io/transport-node";
 import protobuf from "protobufjs";
+import { noisy } from "./noise.js";
 import { Member, Refusal, newIdentity, weighted } from "./secure.js";
 import { localSteps, madeUp, proximalOf, shapeOf, unable } from "./sgd.js";
 
@@ -117,7 +118,7 @@ function askEcho() {
 }
 
 const joining = (name) => encode("Join", {
-  name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, protocol: 7, process: self,
+  name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, protocol: 8, process: self,
   fence: fence(name), heedsFences: true,
 });
 
@@ -212,6 +213,11 @@ async function stage(mine, task, name, payload) {
   return (await ask(mine, "update.secure", "SecureMessage", message)).secure;
 }
 
+// wordsOf has the weighted update of a task as words, with the device's noise where the run asks for it.
+function wordsOf({ model, start }, weight, { shift, noiseClip: clip, noiseStep: step, noiseDeviation: deviation }) {
+  return deviation > 0 ? noisy(model, start, shift, { clip, step, deviation }) : weighted(model, start, weight, shift);
+}
+
 // aggregate goes once through the stages of secure aggregation.
 async function aggregate(mine, task) {
   const { client, secure } = run.welcome, weight = Math.min(madeUp.samples, secure.maxWeight);
@@ -219,7 +225,8 @@ async function aggregate(mine, task) {
   const roster = await stage(mine, task, "KEYS", member.entry);
   member.open(await stage(mine, task, "SHARES", member.shares(roster)));
   mine.done ??= await train(mine, task, now());
-  await send(mine, task, member.masked(weighted(mine.done.model, mine.done.start, weight, secure.shift)));
+  mine.words ??= wordsOf(mine.done, weight, secure); // once for a task: two sums must not differ by noise alone
+  await send(mine, task, member.masked(mine.words));
   const signature = member.sign(await stage(mine, task, "MASKED", Buffer.alloc(0)), mine.signed);
   mine.signed = member.clients;
   const signatures = await stage(mine, task, "SURVIVORS", signature);

@@ -61,7 +61,7 @@ function mask(key, length) {
   return BigUint64Array.from({ length }, (_, i) => stream.readBigUInt64LE(8 * i));
 }
 
-const roundToEven = (x) => {
+export const roundToEven = (x) => {
   const low = Math.floor(x), rest = x - low;
   return rest > 0.5 || (rest === 0.5 && low % 2 !== 0) ? low + 1 : low;
 };

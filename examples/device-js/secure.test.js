@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import assert from "node:assert/strict";
+import { gaussian, noisy } from "./noise.js";
 import { Member, Refusal, cut, privateKey, weighted } from "./secure.js";
 
 const vectors = JSON.parse(readFileSync(new URL("../../algorithm/secagg/testdata/vectors.json", import.meta.url)));
@@ -61,4 +62,27 @@ test("it refuses another set than it has signed", () => {
 });
 test("it refuses an update that is not finite", () => {
   for (const bad of [NaN, Infinity]) assert.throws(() => weighted([bad], [0], 1, 0), /finite/);
+});
+test("each number of the noise comes as often as it should", () => {
+  const draws = Array.from({ length: 10_000 }, () => Number(gaussian(2n))), weight = (z) => Math.exp((-z * z) / 8);
+  let total = 0;
+  for (let z = -50; z <= 50; z++) total += weight(z);
+  for (let z = -6; z <= 6; z++) {
+    const p = weight(z) / total, want = draws.length * p, found = draws.filter((x) => x === z).length;
+    assert.ok(Math.abs(found - want) < 6 * Math.sqrt(want * (1 - p)), `${found} draws are ${z}, want ${want}`);
+  }
+});
+test("an update is shortened to the clip, rounded to steps, and gets noise of whole steps", () => {
+  const words = noisy([3, 4, 0], [0, 0, 0], 3, { clip: 1, step: 1024, deviation: 1024 });
+  [0.6, 0.8, 0].forEach((x, i) => {
+    const units = BigInt.asIntN(64, words[i]);
+    assert.equal(units % 1024n, 0n);
+    assert.ok(Math.abs(Number(units / 1024n) - x * 2 ** 31) < 2 ** 14);
+  });
+});
+test("it refuses noise that is none, or that is not exact", () => {
+  for (const grid of [{ clip: 0, step: 1, deviation: 1 }, { clip: 1, step: 0, deviation: 1 }, { clip: 1, step: 1, deviation: 2 ** 25 }, { clip: NaN, step: 1, deviation: 1 }]) {
+    assert.throws(() => noisy([1], [0], 3, grid), Refusal);
+  }
+  assert.throws(() => noisy([NaN], [0], 3, { clip: 1, step: 1, deviation: 1 }), /finite/);
 });

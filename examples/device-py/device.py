@@ -20,6 +20,7 @@ import grpc
 import nats
 import numpy as np
 
+import noise
 import secure
 import sgd
 
@@ -33,6 +34,13 @@ PROCESS = secrets.randbits(63)  # tells this process from others with its creden
 PHASES = {proto.SECURE_STAGE_KEYS: proto.PHASE_KEYS, proto.SECURE_STAGE_SHARES: proto.PHASE_SHARES,
           proto.SECURE_STAGE_MASKED: proto.PHASE_SURVIVORS, proto.SECURE_STAGE_SURVIVORS: proto.PHASE_SURVIVORS,
           proto.SECURE_STAGE_RECOVERY: proto.PHASE_RECOVERY}
+
+
+def words_of(model, start, weight, asked):
+    """The weighted update of a task as words, with the device's noise where the run asks for it."""
+    if not asked.noise_deviation:
+        return secure.weighted(model, start, weight, asked.shift)
+    return noise.weighted(model, start, asked.shift, asked.noise_clip, asked.noise_step, asked.noise_deviation)
 
 
 class Refused(Exception):
@@ -53,9 +61,9 @@ class Device:
         # The number of the last echo that was asked for, when that was, and how many were since the last message.
         self.echo, self.echo_asked, self.unechoed = 0, 0, 0
         self.asked, self.task, self.phase, self.worker = None, 0, proto.PHASE_UNSPECIFIED, None
-        # What the steps of the last task led to, in case the run asks again, and the clients of the set of
-        # survivors that the device has signed for it.
-        self.done, self.signed = None, None
+        # What the steps of the last task led to, in case the run asks again, its words before they are masked, and
+        # the clients of the set of survivors that the device has signed for it.
+        self.done, self.words, self.signed = None, None, None
         self.identity = secure.Ed25519PrivateKey.generate()
 
     def subject(self, run, verb):
@@ -81,7 +89,7 @@ class Device:
 
     def joining(self, run):
         """Returns the message with which the device joins a run."""
-        return proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=7, process=PROCESS,
+        return proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=8, process=PROCESS,
                           fence=self.fence(run), heeds_fences=True)
 
     async def join(self, run):
@@ -225,8 +233,9 @@ class Device:
         if self.done is None:
             self.done = await self.train(task, time.monotonic_ns())
         start, model, last = self.done
-        words = secure.weighted(model, start, weight, asked.shift)
-        await self.send(task, member.masked(words), last)
+        if self.words is None:  # once for a task: two sums must not differ by noise alone
+            self.words = await asyncio.to_thread(words_of, model, start, weight, asked)
+        await self.send(task, member.masked(self.words), last)
         survivors = await self.stage(task, proto.SECURE_STAGE_MASKED, b"")
         signature = member.sign(survivors, self.signed)
         self.signed = member.clients
@@ -291,7 +300,8 @@ class Device:
                 self.worker.cancel()
                 await asyncio.wait([self.worker])
             if not repeated:
-                self.asked, self.done, self.signed = (run, task.task, task.digest), None, None
+                self.asked = run, task.task, task.digest
+                self.done, self.words, self.signed = None, None, None
             self.worker = asyncio.create_task(self.work(task, arrived))
             await asyncio.sleep(0)
             await self.heartbeat()

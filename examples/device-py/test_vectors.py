@@ -4,12 +4,14 @@
 """
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+import noise
 import secure
 
 vectors = json.loads((Path(__file__).parents[2] / "algorithm/secagg/testdata/vectors.json").read_text())
@@ -81,4 +83,19 @@ for c in vectors["cuts"]:
 refuses("another set than it has signed", play(device, "survivors"), hex(vectors["survivors"]), [1, 4, 10])
 for bad in (np.nan, np.inf):
     refuses(f"{bad} in the update", secure.weighted, np.array([bad], np.float32), np.zeros(1, np.float32), 1, 0)
-print(f"{len(vectors['members'])} members as the vectors have them, {len(vectors['refused']) + 3} refusals")
+
+# Each number of the noise comes as often as it should, within six deviations: 10,000 draws with the parameter 2.
+draws = [noise.gaussian(2) for _ in range(10_000)]
+total = sum(math.exp(-z * z / 8) for z in range(-50, 51))
+for z in range(-6, 7):
+    p = math.exp(-z * z / 8) / total
+    found, want = draws.count(z), len(draws) * p
+    assert abs(found - want) < 6 * math.sqrt(want * (1 - p)), f"{found} of {len(draws)} draws are {z}, want {want:.0f}"
+# An update is shortened to the clip, rounded to steps, and gets noise of whole steps.
+model, start = np.array([3, 4, 0], np.float32), np.zeros(3, np.float32)
+steps = noise.weighted(model, start, 3, 1, 1024, 2**10).view(np.int64) / 1024
+assert (steps == np.rint(steps)).all() and (abs(steps - np.array([0.6, 0.8, 0]) * 2**31) < 2**14).all(), steps
+for clip, step, deviation in ((0, 1, 1), (1, 0, 1), (1, 1, 2**25), (math.nan, 1, 1)):
+    refuses(f"the clip {clip}, the step {step}, the deviation {deviation}", noise.weighted, model, start, 3, clip, step,
+            deviation)
+print(f"{len(vectors['members'])} members as the vectors have them, {len(vectors['refused']) + 7} refusals")

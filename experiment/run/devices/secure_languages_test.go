@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -310,6 +311,38 @@ func haveNodePackages(t *testing.T) {
 		t.Fatal(missing)
 	}
 	t.Skip(missing)
+}
+
+// Devices in JavaScript, and where tests may take long in Python, add their part of the noise of a run: the second
+// model is the first one with the noise of all eight. A learning rate of next to nothing leaves no updates beside it.
+// If the devices of a language added none, the deviation would be 0, or 0.7 of what it should be.
+func TestDistributedNoise_Languages(t *testing.T) {
+	t.Parallel()
+	haveNodePackages(t)
+	ids := []string{"js1", "js2", "js3", "js4", "js5", "js6", "js7", "js8"}
+	if slow.On() {
+		ids = []string{"js1", "js2", "js3", "js4", "py1", "py2", "py3", "py4"}
+	}
+	none := func(string, uint32, sent) bool { return false }
+	const clip, multiplier = 0.5, 4.0
+	_, models := playLanguages(t, ids, none, "logistic.features=200", "schedule.eta0=1e-9", "devices.robust=false",
+		fmt.Sprintf("privacy.distributed={clip: %v, noise_multiplier: %v}", clip, multiplier))
+	if len(models) != 2 {
+		t.Fatalf("models of %d rounds, want 2", len(models))
+	}
+	square := 0.0
+	for i, x := range models[2] {
+		d := float64(x) - float64(models[1][i])
+		square += d * d
+	}
+	n := float64(len(models[2]))
+	got := math.Sqrt(square / n)
+	// Six of eight survive at least, with whose noise the sum has the whole of it; the model has the mean of eight.
+	want := clip * multiplier / math.Sqrt(6) * math.Sqrt(8) / 8
+	if math.Abs(got-want) > 5*want/math.Sqrt(2*n) {
+		t.Errorf("the noise of the model has the deviation %.4g, want %.4g", got, want)
+	}
+	t.Logf("the noise of the model has the deviation %.4g, want %.4g", got, want)
 }
 
 // A device in Python and one in JavaScript are killed in round 2 once they have sent each of their six

@@ -203,6 +203,31 @@ var pairs = map[string]func(b *branch){
 		b.hub.start()
 		b.startDevice(1)
 	},
+	"hub killed twice, both devices killed": func(b *branch) {
+		for i := range b.devices {
+			b.hub.kill()
+			b.devices[i].kill()
+			outage(time.Second)
+			b.hub.start()
+			b.startDevice(i)
+		}
+	},
+	"hub and site killed and back, device killed": func(b *branch) {
+		b.hub.kill()
+		b.site.kill()
+		b.devices[1].kill()
+		b.hub.start()
+		b.startDevice(1)
+		outage(2 * time.Second)
+		b.site.start()
+	},
+	"hub paused, device killed": func(b *branch) {
+		signal(b.t, b.hub.process, syscall.SIGSTOP)
+		b.devices[1].kill()
+		b.startDevice(1)
+		outage(5 * time.Second)
+		signal(b.t, b.hub.process, syscall.SIGCONT)
+	},
 	"device paused, accounts reloaded": func(b *branch) {
 		signal(b.t, b.devices[0], syscall.SIGSTOP)
 		b.reload()

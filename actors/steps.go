@@ -299,8 +299,9 @@ func (s *goSteps) task(
 	return firstStepLoss, nil
 }
 
-// step takes one local step of s.local on s.batch at the learning rate rate, and returns the loss before it.
-// If client is not nil, it corrects the gradient first.
+// step takes one local step of s.local on s.batch at the learning rate rate, and returns the loss before it. If
+// client, the client half of the algorithm, is not nil, it corrects the gradient first. The step is the
+// optimizer's (s.stepper), or that of plain SGD if there is none.
 func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err error) {
 	if client == nil && s.stepper == nil {
 		return s.workspace().Step(s.local, &s.batch, rate)

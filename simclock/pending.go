@@ -68,7 +68,7 @@ func (p *pending) add(seq uint64) bool {
 	return absent
 }
 
-// remove takes a number out of the set and reports whether it was there. A chunk that has no other number goes.
+// remove takes a number out of the set and reports whether it was there. A chunk that is empty then is removed.
 func (p *pending) remove(seq uint64) bool {
 	c := p.find(seq >> chunkBits)
 	if c == nil {

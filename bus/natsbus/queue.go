@@ -557,8 +557,9 @@ func (c *Coordinator) probeStreams(ctx context.Context, interrupted bool) []stre
 	return checks
 }
 
-// probeStream looks whether a stream exists and holds what it should: all open jobs, or after an interruption
-// all chunks of models. A stream that does not exist is not intact, which is no error.
+// probeStream looks whether a stream exists and holds what it should: that of jobs all open jobs, and that of
+// models all chunks. Chunks are counted only if interrupted says that some may be missing. A stream that does not
+// exist, or lacks something, is not intact, which is no error.
 func (c *Coordinator) probeStream(ctx context.Context, name string, interrupted bool) streamCheck {
 	check := streamCheck{stream: name}
 	started := time.Now()

@@ -204,8 +204,10 @@ func (m *Machine) awaitClients() error {
 		return err
 	}
 	switch {
+	// A timer is set for the next change of availability, or the end of a task will come.
 	case m.change != noTimer, m.tasks.outstanding() > 0:
 		return nil
+	// The run has real devices alone, and one of them may still join.
 	case m.config.Clients == 0:
 		m.phase = WaitingForClients
 		return nil

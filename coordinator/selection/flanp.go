@@ -133,6 +133,7 @@ func (o *growing) Closed(_ int, loss float64) {
 		return
 	}
 	length := o.Rounds
+	// Without a number of rounds, Past counts the rounds since the loss improved last.
 	if length == 0 {
 		length = o.Patience
 		if math.IsNaN(loss) || o.improves(loss) {

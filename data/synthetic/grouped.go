@@ -6,11 +6,11 @@ import (
 	"fedpace/data/federated"
 )
 
-// InMemory makes all samples of all clients and keeps them, client by client, the held-out
-// ones behind them.
-func (s *synthetic) InMemory() (_ *federated.Grouped, isCopy bool) {
+// InMemory implements [federated.InMemory]: it makes all samples, client by client, and the held-out ones behind
+// them. made is true.
+func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
 	g := &federated.Grouped{About: s.info, Starts: []int{0}}
-	// A sample without a coding is a tweet, and every other is bytes as they are.
+	// Without a coding the samples are tweets, kept as bags of words; all others are bytes.
 	if s.coding == nil {
 		g.Rows = &federated.BagRows{Starts: []uint32{0}}
 	} else {

@@ -611,12 +611,12 @@ func (p *Proposal) takeText(text *profile) {
 		return
 	}
 	p.Table.Window = textWindow
-	window := "tokens of a sample"
-	if mean > p.Table.Window {
-		window = windowReason
+	reason := "tokens of a sample"
+	if mean > textWindow {
+		reason = windowReason
 	}
 	p.add("text", quoted(text.name), "texts of %d bytes on average", mean)
-	p.add("window", "80", "%s", window)
+	p.add("window", fmt.Sprint(textWindow), "%s", reason)
 }
 
 // takeNumbers proposes the columns of numbers, numeric, as features. free has all columns whose meaning is not known

@@ -336,7 +336,8 @@ var measures = []measure{
 	{Metric{Name: "r2"}, true, false, (*Outcomes).R2Of},
 }
 
-// MeasuresFor lists the names of the measures for classes, or for targets.
+// MeasuresFor lists the names of the measures of models that predict targets, or else, if targets is false, of
+// those that predict classes.
 func MeasuresFor(targets bool) (list []string) {
 	for _, m := range measures {
 		if m.targets == targets {

@@ -79,7 +79,7 @@ type Config struct {
 	Devices     Devices           `key:"devices"`
 	// Train is false for a run that measures virtual time alone and trains no model.
 	Train    bool     `key:"train" default:"true" help:"false: time only, no learning"`
-	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx,amx,amx3" help:"arithmetic, which decides a model's last bits; auto: fastest of float32; go: equal on all machines; amx: products of bfloat16; amx3: of pairs"`
+	Kernel   string   `key:"kernel" default:"auto" words:"auto,go,neon,avx,amx,amx3" help:"arithmetic, which decides a model's last bits; auto: fastest of float32; go: equal on all machines; amx: products of bfloat16; amx3: of pairs of them"`
 	Evaluate Evaluate `key:"evaluate"`
 	// Init is the file of the parameters that the run starts from; empty takes the task's own.
 	Init       string     `key:"init" is:"null,path" help:"model.safetensors to start from"`
@@ -263,7 +263,7 @@ type Stop struct {
 	// Accepted is the number of updates that have entered the model when the run ends.
 	Accepted int `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model"`
 	// Samples and Tokens bound the training data that the local steps of accepted updates took.
-	Samples int `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of local steps that count"`
+	Samples int `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of local steps that count, over all clients"`
 	Tokens  int `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"the same in tokens of a text"`
 	// EnergyJoules, Bytes, CarbonGrams, EnergyCost and ClientHours end the run after the round with
 	// which clients have used as much on tasks that have ended, whether their updates count or not.

@@ -17,8 +17,8 @@ type SecureAggregation struct {
 	On bool `key:"on" default:"false" help:"the coordinator sees sums of updates only"`
 	// Colluders and Dropouts are the shares of a round's clients under which the protocol keeps its
 	// promises: neighbours and threshold follow from them.
-	Colluders float64 `key:"colluders" default:"0.1" range:"[0,0.5)" help:"share of clients that may collude"`
-	Dropouts  float64 `key:"dropouts" default:"0.2" range:"[0,0.9]" help:"share of clients that may leave after sharing"`
+	Colluders float64 `key:"colluders" default:"0.1" range:"[0,0.5)" help:"share of clients that may collude with the coordinator"`
+	Dropouts  float64 `key:"dropouts" default:"0.2" range:"[0,0.9]" help:"share of clients that may leave after sharing secrets"`
 	// Neighbours, Threshold and Minimum are 0 where they follow from Colluders and Dropouts.
 	Neighbours int `key:"neighbours" is:"null" range:"[2,100000]" help:"clients with which each shares masks; null: the minimum"`
 	Threshold  int `key:"threshold" is:"null" range:"[2,100000]" help:"shares that recover a secret; null: the middle of what is safe"`

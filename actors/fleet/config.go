@@ -59,8 +59,8 @@ type Class struct {
 
 	Overhead     Overhead     `key:"overhead" is:"null" help:"extra seconds of each phase"`
 	Vary         Vary         `key:"vary" is:"null" help:"factors drawn for each task"`
-	FirstTask    Overhead     `key:"first_task" is:"null" help:"extra seconds of the first task, in predictions"`
-	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"deviation of a device from its class, in predictions"`
+	FirstTask    Overhead     `key:"first_task" is:"null" help:"extra seconds of the first task, in predictions only"`
+	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"deviation of a device from its class, in predictions only"`
 	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds"`
 	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"slowdown of the class; {}: none"`
 	Availability Availability `key:"availability" is:"null" help:"availability of the class"`

@@ -90,8 +90,10 @@ func (x *session) carryAnswers(d *device, q *backlog) {
 	}
 }
 
-// read carries what the client sends: at the device's rate, and only while the client reads what is sent
-// to it. A line must mean the same here as to the server, or a message could hide others from the
+// read carries what the client, device id, sends to the server: at the rate that the device's quota allows, and only
+// while the client reads what is sent to it, the backlog q. It returns when the connection is to end, with the reason.
+//
+// A line must mean the same here as to the server, or a message could hide others from the
 // device's quota. The server drops a byte at the end of a line that has a carriage return anywhere in
 // it; so a carriage return is allowed only right before the line feed.
 func (x *session) read(id string, d *device, q *backlog) error {
@@ -108,7 +110,7 @@ func (x *session) read(id string, d *device, q *backlog) error {
 		// The device's rates hold back what it sends before it reaches the server.
 		m, _ := parse(line, "PUB", "HPUB")
 		if err := d.spend(x.front.life, m); err != nil {
-			// The client learns why its connection ends.
+			// A request asks for an answer on a subject on which another one still waits: the client is told so.
 			if errors.Is(err, errRepeated) {
 				q.put([]byte(repeated))
 			}

@@ -224,8 +224,9 @@ func (d *Device) join(ctx context.Context, run string) error {
 	return nil
 }
 
-// heartbeat sends a sign of life, the new lines of the log with it, and schedules the next one while
-// the device takes part in a run.
+// heartbeat sends the run a sign of life, the new lines of the log with it, and schedules the next one while
+// the device takes part in a run. A run that answers heartbeats gets it as a request, so that the device sees whether
+// answers reach it ([Device.probe]). Otherwise it is a message without an answer.
 func (d *Device) heartbeat() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

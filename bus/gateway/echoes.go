@@ -187,8 +187,8 @@ func (d *Device) hearAnswer(number uint64) {
 	}
 }
 
-// probe sends heartbeat h to a run as a request, and notes when that is answered. It returns false, and sends nothing,
-// if too many requests are under way. The caller holds the lock.
+// probe sends heartbeat h to a run as a request, and notes when that is answered. It returns true if it does so. It
+// returns false, and sends nothing, if too many requests are under way. The caller holds the lock.
 func (d *Device) probe(run string, h *bus.Heartbeat) bool {
 	d.setFence(run, h)
 	heartbeat, err := bus.Marshal(nil, h)
@@ -243,8 +243,9 @@ func (p *peer) answerEcho(h *bus.Heartbeat, m *bus.RawMessage) {
 	}
 }
 
-// takeEchoes takes from heartbeat h which echoes have arrived. A device that misses them although it has no task is not
-// reached; one that gets them by both paths is reached again.
+// takeEchoes takes from heartbeat h which echoes have reached the device. An idle device counts as unreached when
+// maxMisses heartbeats have come without an echo that is overdue. An unreached device is reached again once an echo has
+// come to it by each of the two paths.
 func (p *peer) takeEchoes(h *bus.Heartbeat) {
 	if !p.join.GetReportsEchoes() {
 		return
@@ -271,6 +272,7 @@ func (p *peer) takeEchoes(h *bus.Heartbeat) {
 		{&p.echoes.answers, noAnswerEchoes},
 		{&p.echoes.tasks, noTaskEchoes},
 	} {
+		// This heartbeat is a miss if the pending echo is not among those that it reports.
 		path.miss(now)
 		limit := max(echoTime, 2*p.linkTime())
 		if path.misses >= maxMisses && path.isOverdue(limit, now) {

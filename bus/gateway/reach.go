@@ -86,10 +86,11 @@ type answered struct {
 	isStuck bool
 }
 
-// noteChunk notes a message of the open task's update that will be answered. A device repeats a message until it has
-// the answer. So if it repeats one that was answered twice, the answers do not reach it, unless its link is slow: then
-// a repeat may have been sent before the answer to the first. After the first repeat on a quick link awaitProgress
-// finds out whether the answer to that arrives.
+// noteChunk notes a message of the open task's update that the gateway is about to answer. A device repeats a message
+// until it has the answer. So a device that repeats a message after two answers does not get them and counts as
+// unreached, with two exceptions: an echo shows that answers arrive, or the device's link is full, so that an answer
+// may still be under way. After the first repeat on a quick link awaitProgress finds out whether the second answer
+// arrives.
 func (p *peer) noteChunk(part *bus.Update) {
 	now := time.Now()
 	last := &p.answered
@@ -108,21 +109,22 @@ func (p *peer) noteChunk(part *bus.Update) {
 		}
 		return
 	}
-	// The repeat was sent before the answer can have arrived.
+	// Such a repeat was sent before the answer can have arrived, and shows nothing.
 	waited := now.Sub(last.at)
 	if waited < answerTime {
 		return
 	}
 	last.at = now
 	last.repeats++
-	// On a slow link a device repeats a message before the first one has arrived, and the answer to it.
+	// An echo that was sent after the first answer has reached the device.
 	answersArrive := p.echoes.answers.proved.After(last.first)
-	isSlow := p.linkIsFull(now) && last.repeats <= maxSlowRepeats
-	if last.repeats > 1 && !answersArrive && !isSlow {
+	// On a full link a device repeats a message before the first one and its answer have arrived.
+	mayBeUnderWay := p.linkIsFull(now) && last.repeats <= maxSlowRepeats
+	if last.repeats > 1 && !answersArrive && !mayBeUnderWay {
 		p.dropUnreached(noAnswers)
 		return
 	}
-	// On a slow link the device would start over the message that it sends.
+	// awaitProgress may have the device send its message once more, which on a slow link would cost much time.
 	isQuick := p.pace > 0 || waited < promptTime
 	if isQuick && !p.isSlow() && last.repeats == 1 {
 		p.awaitProgress()

@@ -146,8 +146,8 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return c.sums.TakeOne(ctx)
 }
 
-// receive takes a host's sum. It returns the sum that waits for the decision, and whether it is this one
-// (first) or an earlier one of the same job. It returns nil if the job is not open, and an error if the
+// receive takes a host's sum. It returns the sum of the job that waits for the coordinator's decision; first says
+// that this is r, and not an earlier sum of the same job. It returns nil if the job is not open, and an error if the
 // sum does not fit its job. The caller holds the run's lock.
 func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err error) {
 	o := c.run.jobs[r.Job]

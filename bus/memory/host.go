@@ -100,8 +100,9 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 }
 
 // SendSum gives the coordinator the result of a job and waits for its decision. The tensors are shared,
-// not copied. A job ends with its coordinator: then SendSum returns without an error, whether or not
-// the sum was decided.
+// not copied. A sum that is refused gives an error that wraps [bus.ErrRefused]. A repeat of another host's sum, and one
+// of a job that is no longer open, give none. A job ends with its coordinator: then SendSum returns without an error,
+// whether or not the sum was decided.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	sent := &bus.Result{
 		Sum:          proto.CloneOf(r.Sum),
@@ -125,6 +126,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 		h.run.mu.Unlock()
 		return nil
 	}
+	// decision is nil if the job is not open. It is that about an earlier sum of the job if first is false.
 	decision, first, err := coordinator.receive(sent)
 	h.run.mu.Unlock()
 	if err == nil && decision != nil {

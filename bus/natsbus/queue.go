@@ -601,11 +601,13 @@ func (c *Coordinator) probeStream(ctx context.Context, name string, interrupted 
 	return c.probeConsumer(ctx, check, s)
 }
 
-// probeConsumer completes the check of the stream of jobs s, which is intact but for its consumer: that of the
-// run's kernel class.
+// probeConsumer completes the check of the stream of jobs s, which is intact if it has its consumer, that of the run's
+// kernel class. Without the consumer the check says that the stream is not intact, which is no error. If the state of
+// the consumer cannot be told, the check has an error.
 func (c *Coordinator) probeConsumer(ctx context.Context, check streamCheck, s jetstream.Stream) streamCheck {
 	attempt, cancel := c.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
+	// This name tells the consumer from its stream in the record of those without a leader.
 	name := check.stream + " > " + c.config.Kernel
 	started := time.Now()
 	consumer, err := s.Consumer(attempt, c.config.Kernel)

@@ -97,10 +97,11 @@ func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*ho
 	return r, err
 }
 
-// onRequest answers a request for the configuration, which also is the heartbeat of a host that gives its
-// name. It returns the name of a host that has joined or changed its number of workers, empty for any other
-// message, whether no host was present before, and the highest fencing token that the host has seen.
-func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool, token uint64) {
+// onRequest answers a request for the run's information (Info). A request that gives a host's name is also the
+// heartbeat of that host. joined is the name of the host if it has joined with this message or changed its number of
+// workers, and otherwise empty. first says that no host was present before. seenFence is the highest fencing token
+// that the sender has seen, noFence if it says none.
+func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool, seenFence uint64) {
 	if natsconn.Relayed(m) {
 		return "", false, noFence
 	}

@@ -49,7 +49,8 @@ const (
 	maxSpare = 4
 )
 
-// openJob is a job whose sum has not been accepted yet.
+// openJob is a job whose sum has not been accepted yet. If confirmation is nil and number is 0, no message of the job
+// is in the queue or under way to it, so it must be sent again.
 type openJob struct {
 	job *bus.Job
 	// confirmation will be the work queue's confirmation of the job's newest message; nil if no
@@ -69,6 +70,12 @@ type openJob struct {
 	parts map[string][]*bus.Sum
 	// joinedValues are the values of the sum that waits for the decision, if they came in chunks.
 	joinedValues []int64
+}
+
+// unqueue notes that the job's newest message is not in the queue any more.
+func (o *openJob) unqueue() {
+	o.confirmation = nil
+	o.number = 0
 }
 
 // joinChunks makes one result of all chunks of a sum, whose values it writes to the memory given. The first chunk
@@ -172,9 +179,8 @@ func newSumCollector(store *Store) *sumCollector {
 	return &sumCollector{store: store, mailbox: mailbox.New[*bus.ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
 }
 
-// openOrFind opens a job unless it is open, and returns true if the work queue has confirmed a message of
-// it: such a job need not be sent again. A second copy would be harmless, but would cost a trainer's
-// time.
+// openOrFind opens a job unless it is open. It returns true if the work queue has confirmed a message of the job,
+// which then need not be sent again: a second copy would be harmless, but would cost a trainer's time.
 func (d *sumCollector) openOrFind(j *bus.Job) (queued bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,8 +232,8 @@ func (d *sumCollector) noteSent(job uint64, f jetstream.PubAckFuture) {
 	})
 }
 
-// listUnqueued lists the open jobs that the work queue has refused or lost, by number. Jobs whose message is
-// still under way are not among them.
+// listUnqueued lists, in the order of their numbers, the open jobs that must be sent to the work queue again, because
+// it has refused or lost their newest message. Jobs whose message is still under way are not among them.
 func (d *sumCollector) listUnqueued() (list []*bus.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,11 +243,12 @@ func (d *sumCollector) listUnqueued() (list []*bus.Job) {
 			select {
 			// The queue has refused the message.
 			case <-o.confirmation.Err():
-				o.confirmation = nil
+				o.unqueue()
 			default:
 			}
 		}
-		if o.confirmation == nil && o.number == 0 {
+		isUnqueued := o.confirmation == nil && o.number == 0
+		if isUnqueued {
 			list = append(list, o.job)
 		}
 	}
@@ -306,27 +313,20 @@ func (d *sumCollector) forgetSent() {
 	defer d.mu.Unlock()
 	d.lastNumber = 0
 	for _, o := range d.jobs {
-		o.confirmation = nil
-		o.number = 0
+		o.unqueue()
 		o.olderNumbers = nil
 	}
 }
 
-// noteUnqueued notes that a message is not in the queue any more, although its job is open.
-func (d *sumCollector) noteUnqueued(number uint64) {
-	d.withNumber(number, func(o *openJob) {
-		o.confirmation = nil
-		o.number = 0
-	})
-}
+// noteUnqueued notes that the message with this number is not in the queue any more, although its job is open.
+func (d *sumCollector) noteUnqueued(number uint64) { d.withNumber(number, (*openJob).unqueue) }
 
-// unqueueDamaged notes that a host has terminated a message, given by its number in the queue, since it
-// arrived damaged. The message's job is out of the queue, so that it is sent again. It returns the number of that
+// unqueueDamaged notes that a host has terminated the message with this number in the queue, because it arrived
+// damaged. The message's job then counts as not queued, so it will be sent again. It returns the number of that
 // job and how often this has happened to it; both are 0 if the message is of no open job.
 func (d *sumCollector) unqueueDamaged(number uint64) (job uint64, times int) {
 	d.withNumber(number, func(o *openJob) {
-		o.confirmation = nil
-		o.number = 0
+		o.unqueue()
 		o.damaged++
 		job = o.job.Job
 		times = o.damaged

@@ -85,22 +85,23 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 	return c, nil
 }
 
-// acquire gets the lease on the run, if need be once that of a coordinator that has
-// fallen silent has ended.
+// acquire gets the lease on the run. If another coordinator holds it, acquire waits until it would end, and asks again.
+// It returns an error if the holder has renewed the lease meanwhile, so that it is alive.
 func (c *Coordinator) acquire(ctx context.Context) error {
-	// lastRenewal numbers the last renewal of the present lease that is known, 0 for none.
-	for lastRenewal := uint64(0); ; {
-		// A copy of this question may arrive late, so it carries its own value.
-		known := lastRenewal
+	// renewals is how often the other coordinator had renewed the lease at the first question, 0 before that.
+	renewals := uint64(0)
+	for {
+		// A question may be repeated and arrive late, so it carries the value that it was asked with.
+		before := renewals
 		reply, err := ask(ctx, c.conn, "open", askEvery, func(answer func(acquired)) {
-			answer(c.server.acquire(c, known))
+			answer(c.server.acquire(c, before))
 		})
 		err = cmp.Or(err, reply.err)
 		// Without a renewal the lease was free, and is this coordinator's now.
 		if err != nil || reply.renewed == 0 {
 			return err
 		}
-		lastRenewal = reply.renewed
+		renewals = reply.renewed
 		select {
 		case <-time.After(reply.wait):
 		case <-ctx.Done():
@@ -310,22 +311,23 @@ func (c *Coordinator) receiveSum(r *bus.Result, to answer) {
 	})
 }
 
-// settle answers a sum that was taken with status s, and its repeats. If the sum is accepted, its
-// job is closed; else the job stays open.
-func (c *Coordinator) settle(o *openJob, to answer, s bus.Status, reason string) {
+// settle sends the trainer of a sum, by to, the decision about the sum: its status, and the reason of a refusal. The
+// trainers whose repeats wait get the same answer, but hear that a sum which was accepted is a repeat. The job o is
+// closed if its sum is accepted, and else stays open for another one.
+func (c *Coordinator) settle(o *openJob, to answer, status bus.Status, reason string) {
 	c.mu.Lock()
-	waiting := o.waiting
-	others := s
+	repeats := o.waiting
+	statusOfRepeats := status
 	o.taken = false
 	o.waiting = nil
-	if s == bus.Accepted {
-		others = bus.Repeated
+	if status == bus.Accepted {
+		statusOfRepeats = bus.Repeated
 		delete(c.jobs, o.job.Job)
 	}
 	c.mu.Unlock()
-	c.reply(to, s, reason)
-	for _, x := range waiting {
-		c.reply(x, others, reason)
+	c.reply(to, status, reason)
+	for _, toRepeat := range repeats {
+		c.reply(toRepeat, statusOfRepeats, reason)
 	}
 }
 

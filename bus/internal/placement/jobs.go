@@ -75,7 +75,7 @@ type holder struct {
 	// ended are the jobs whose sums were accepted. A late report of the host may still name them.
 	ended []uint64
 	// slow says that another host finished this host's job first, and no sum of its own has counted
-	// since.
+	// since. The jobs of such a host are queued a second time.
 	slow bool
 }
 
@@ -123,8 +123,8 @@ func (j *Jobs) Open(job *bus.Job) {
 	o.taken = time.Time{}
 }
 
-// Close notes that the sum of a job was accepted, from a host. numbers are those of the job's messages in
-// the queue, where there are several: all must be removed.
+// Close notes that the sum of a job was accepted, and that it came from this host. numbers are those of the job's
+// messages in the queue, where there are several: all must be removed.
 func (j *Jobs) Close(job uint64, host string, numbers []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -132,6 +132,7 @@ func (j *Jobs) Close(job uint64, host string, numbers []uint64) {
 	delete(j.open, job)
 	j.done = append(j.done, numbers...)
 	if h := j.hosts[host]; h != nil {
+		// The time that the job took counts only where the host has reported when it took it.
 		if since, held := h.jobs[job]; held && o != nil {
 			j.addPace(o, j.now().Sub(since))
 		}

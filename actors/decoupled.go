@@ -15,8 +15,8 @@ type decoupled struct {
 	Steps
 	// algorithm is the algorithm with its options.
 	algorithm algorithm.Decoupled
-	// memoryValues is the number of values that the steps remember. The parts of a copiedModel follow them
-	// in a client's state.
+	// memoryValues is the number of values that the steps remember, such as the optimizer's. A client's state begins
+	// with them, and the parts of a copiedModel follow.
 	memoryValues int
 	// sent is the model passed to done.
 	sent []float32
@@ -76,15 +76,18 @@ func (d *decoupled) Run(
 	return nil
 }
 
-// task takes the steps of task i and replaces the client's state. A client's first task starts from the
-// base model. Later ones start from the client's copy: Overlap steps are taken before the fragment that
-// the client sent last arrives, and the others after. It returns the loss before the first step.
+// task takes the steps of task i and replaces the client's state in w.Local, which is nil before its first task. A
+// client's first task starts from the base model. Later ones start from the client's copy: Overlap steps are taken
+// before the fragment that the client sent last arrives, and the others after. It returns the loss before the first
+// step.
 func (d *decoupled) task(ctx context.Context, w *Work, i int) (firstStepLoss float64, err error) {
 	params := len(w.Base)
 	next := make([]float32, d.memoryValues+d.algorithm.Copy(params))
 	client := cut(next[d.memoryValues:], params)
 	state := w.Local[i]
+	// turn is the number of tasks that the client has done.
 	turn := d.algorithm.Turn(state)
+	// A state holds numbers of rounds and tasks by their bits.
 	version := math.Float32frombits(uint32(w.Rounds))
 	var memory []float32
 	if state == nil {
@@ -108,6 +111,7 @@ func (d *decoupled) task(ctx context.Context, w *Work, i int) (firstStepLoss flo
 		return 0, err
 	}
 	if turn > 0 {
+		// The tasks of a client send the fragments in turn, so this one was sent by the task before.
 		sent := int((turn - 1) % uint64(d.algorithm.Fragments))
 		start, end := d.algorithm.Span(uint64(sent), params)
 		d.mix(client.model[start:end], w.Base[start:end])
@@ -128,7 +132,8 @@ func (d *decoupled) task(ctx context.Context, w *Work, i int) (firstStepLoss flo
 	return firstStepLoss, nil
 }
 
-// mix mixes a fragment of the model into the same fragment of a client's copy.
+// mix makes the share Mix of a fragment of a client's copy, and 1 − Mix of the same fragment of the global model, the
+// fragment of the copy.
 func (d *decoupled) mix(clientModel, globalModel []float32) {
 	clientShare := float32(d.algorithm.Mix)
 	globalShare := float32(1 - d.algorithm.Mix)

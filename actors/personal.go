@@ -54,6 +54,7 @@ func (s *personal) Run(
 		if w.Local != nil {
 			state = w.Local[i]
 		}
+		// From here on s.shared is the client's model.
 		s.begin(w.Base, state)
 		if state != nil {
 			memory = state[:s.memoryValues]

@@ -118,6 +118,7 @@ func (p *Problem) MemoryValues() int {
 	if copied := algorithm.CopyLength(p.Algorithm, p.Model.Params()); copied > 0 {
 		return p.stepMemoryValues() + copied
 	}
+	// A 1 behind the private values tells them from no state (see [personal.Run]).
 	if m, ok := p.Model.(*learn.Personal); ok {
 		return p.stepMemoryValues() + m.PersonalParams() + 1
 	}

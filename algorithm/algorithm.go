@@ -93,9 +93,12 @@ func (i *Instance) JoinStale(rule StaleWeigher, sum []int64, freshShare float64,
 
 // NewInstance makes an algorithm with the state that it has at the start of a run. The model has params
 // values, of which the first trainable ones are trained; the others are averaged, and neither compressed
-// nor seen by the algorithm. localValues is the number of values that the optimizer of local steps keeps
+// nor seen by the algorithm. localValues is the number of values that local steps remember
 // for each client, and population the number of clients. A nil compression sends whole updates. At most
 // one of the algorithm and the compression keeps client state.
+//
+// What a client keeps from task to task is one vector: its control variate, or its residual of a compression, or
+// neither, followed by what its local steps remember.
 func NewInstance(
 	algorithm Algorithm,
 	compression Compression,
@@ -114,6 +117,7 @@ func NewInstance(
 	switch {
 	case HasControlVariates(algorithm):
 		instance.ClientStates = NewClientStates(params, localValues, population)
+	// Residuals have no mean at the server, so they count among the further values.
 	case keepsResiduals(compression):
 		instance.ClientStates = NewClientStates(0, params+localValues, population)
 	case localValues > 0:
@@ -137,18 +141,19 @@ func SumLength(a Algorithm, params int) int {
 }
 
 // StateBytes returns the largest number of bytes that the state of a run can take: the vectors of the
-// server and, with client state, one vector of float32 for each client that has taken part. params is the
-// number of parameters, clients that of all clients, and localValues the number of float32 values that the
-// optimizer of local steps keeps for each client. updates bounds how many updates of a round a
-// [StaleWeigher] holds at once, where the sum of the fresh ones counts as one; it is 0 if none can be
-// stale. The result is at most math.MaxInt64.
+// server and, with client state, one vector of float32 for each client, as if all had taken part. params is the
+// number of parameters, clients that of all clients, and localValues the number of float32 values that
+// local steps remember for each client. updates is the largest number of vectors of float64 that a
+// [StaleWeigher] holds at once in a round: one for each stale update, and one for the sum of all fresh ones. It is 0
+// if no update can be stale. The result is at most math.MaxInt64.
 func StateBytes(algorithm Algorithm, compression Compression, params, localValues, clients, updates int) int64 {
-	// The server half of a model of one parameter shows how many vectors of float64 it keeps.
+	// perParameter is in bytes for each parameter, and perClient in bytes for each parameter and client. The server
+	// half of a model of one parameter shows how many vectors of float64 it keeps.
 	perParameter := float64(8 * float64(len(algorithm.Server(1).State())))
 	perClient := 0.
 	if HasControlVariates(algorithm) {
 		// The server's control variate takes 8 bytes in float64, and 4 in the copy for the clients.
-		perParameter = perParameter + 12
+		perParameter = perParameter + 8 + 4
 		perClient = 4
 	}
 	if keepsResiduals(compression) {

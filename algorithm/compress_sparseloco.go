@@ -45,16 +45,19 @@ func (SparseLoCo) Needs() registry.Needs { return withFeedback(true) }
 // Feedback implements [Decaying]: it is β.
 func (s SparseLoCo) Feedback() float64 { return s.Decay }
 
-// Bits implements [Compression]: two bits and a place in its chunk for each value that is sent, and the
-// bins. The last chunk may be shorter.
+// Bits implements [Compression]: for each value that is sent its bin and its place in its chunk, and once for the
+// update the float32 mean of each of the four bins. The last chunk may be shorter.
 func (s SparseLoCo) Bits(values int64) int64 {
 	chunk := min(int64(s.Chunk), max(1, values))
 	last := values % chunk
-	n := values / chunk * countSent(s.Share, chunk)
+	sent := values / chunk * countSent(s.Share, chunk)
 	if last > 0 {
-		n += countSent(s.Share, last)
+		sent += countSent(s.Share, last)
 	}
-	return max(1, n*int64(2+bits.Len64(uint64(chunk-1)))+128)
+	const binBits = 2
+	const meansBits = 4 * 32
+	placeBits := bits.Len64(uint64(chunk - 1))
+	return max(1, sent*int64(binBits+placeBits)+meansBits)
 }
 
 // Compressor implements [Compression].

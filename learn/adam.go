@@ -116,10 +116,10 @@ func (a *adam) Step(params, gradient []float32, rate float32) {
 	a.clip(gradient)
 	a.power1 = float64(a.power1 * a.Beta1)
 	a.power2 = float64(a.power2 * a.Beta2)
-	// The corrections of both moments for their start at zero are the same for all parameters. length is
-	// η/(1 − β1^t), and inverse is 1/sqrt(1 − β2^t).
-	length := float32(float64(rate) / (1 - a.power1))
-	inverse := float32(1 / math.Sqrt(1-a.power2))
+	// The corrections of both moments for their start at zero are the same for all parameters. correctedRate is
+	// η/(1 − β1^t), and inverseRoot is 1/sqrt(1 − β2^t).
+	correctedRate := float32(float64(rate) / (1 - a.power1))
+	inverseRoot := float32(1 / math.Sqrt(1-a.power2))
 	decay := float32(a.decay)
 	keep := float32(1)
 	// In AdamW the parameters shrink by 1 − η λ, and the gradient stays as it is.
@@ -143,7 +143,7 @@ func (a *adam) Step(params, gradient []float32, rate float32) {
 		v := float32(b2*square[i]) + float32(float32(c2*g)*g)
 		mean[i] = m
 		square[i] = v
-		width := float32(float32(math.Sqrt(float64(v)))*inverse) + eps
-		params[i] = float32(keep*x) - float32(float32(length*m)/width)
+		denominator := float32(float32(math.Sqrt(float64(v)))*inverseRoot) + eps
+		params[i] = float32(keep*x) - float32(float32(correctedRate*m)/denominator)
 	}
 }

@@ -58,12 +58,13 @@ func (a *Arranged) AddTo(sum, arranged []int64) {
 // have changed since the last complete iteration.
 func (a *Arranged) Changed() iter.Seq2[int, int] { return a.Arranged.Changed() }
 
-// Step is [Workspace.Step] on arranged values.
+// Step is [Workspace.Step] on arranged values: they move against the gradient by rate, the learning rate.
 func (a *Arranged) Step(values []float32, b *Batch, rate float32) (float64, error) {
 	a.check(values)
 	if err := a.work.checkTraining(b); err != nil {
 		return 0, err
 	}
+	// The network adds a multiple of the gradient, so the learning rate changes its sign.
 	loss := a.Arranged.Step(values, b, -rate)
 	return loss, checkFinite(loss)
 }

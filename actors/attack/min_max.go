@@ -54,7 +54,7 @@ func (m MinMax) collude(sent []float32, honest [][]float32) {
 }
 
 // meanAndDirection returns the mean of parameter i over the honest updates, and the parameter's component
-// of the direction p. The length of p does not matter, as γ is chosen for it.
+// of the direction p that the option names. p need not have length 1, because [largestFactor] chooses γ to fit it.
 func (m MinMax) meanAndDirection(honest [][]float32, i int) (mean, direction float64) {
 	n := float64(len(honest))
 	for _, u := range honest {
@@ -69,6 +69,7 @@ func (m MinMax) meanAndDirection(honest [][]float32, i int) (mean, direction flo
 	case m.Direction == "sign":
 		return mean, 0
 	}
+	// The direction is std: minus the parameter's standard deviation.
 	squares := 0.0
 	for _, u := range honest {
 		d := float64(u[i]) - mean

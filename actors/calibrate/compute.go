@@ -330,11 +330,11 @@ func (c *Compute) settle(short, long *Group, subject string, notice func(string)
 	c.Settled = true
 }
 
-// summarise derives the numbers of the class from the fitted line and the tasks of one step. The
-// simulator gives a task of K steps the relative variance v² + s²/K, where v² is that of the task's
-// factor and s that of a step (step_cv), so tasks of one step and of many separate the two. What
-// the steps explain is taken out of the factors, and so is what blocks of time have in common: that
-// is the uncertainty of the class.
+// summarise derives the numbers of the class from the line that was fitted to all tasks, and from the times of short,
+// the tasks of one step. The simulator gives a task of K steps the relative variance v² + s²/K, where v is the
+// relative standard deviation of the task's factor and s that of a step (step_cv), so tasks of one step and of many
+// separate the two. c.Vary gets the factors of long tasks without what their steps explain, and without what tasks of
+// the same time have in common (l.Blocks.Rest), which is the uncertainty of the class instead.
 func (c *Compute) summarise(l Line, short Group) {
 	c.SecondsPerStep = l.Slope
 	c.Phase = l.phase()
@@ -351,6 +351,7 @@ func (c *Compute) summarise(l Line, short Group) {
 		c.StepCV = 0
 		stepVariance = 0
 	}
+	// Of the scatter of long tasks the factors keep the part that is not due to steps.
 	if longDeviation > 0 {
 		taskDeviation := math.Sqrt(max(0, longDeviation*longDeviation-stepVariance/k))
 		c.Vary = vary(shrink(l.Blocks.Rest, taskDeviation/longDeviation))

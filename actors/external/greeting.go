@@ -360,25 +360,27 @@ func (d *OwnedData) check() error {
 	return checkDigest(d.Digest)
 }
 
-// differs compares the greeting g of the run's first process with that of a second one of the same
-// command. It returns what makes the second one unusable for the run, as part of a sentence, and ""
-// if nothing does.
-func (g *Greeting) differs(restarted *Greeting) string {
+// differs compares the greeting g of the run's first process with that of a later one of the same command, which was
+// restarted or is of another worker. It returns what makes the later one unusable for the run, as part of a sentence,
+// and "" if nothing does.
+func (g *Greeting) differs(later *Greeting) string {
 	switch {
-	case g.Digest != restarted.Digest:
-		return fmt.Sprintf("its script is another (digest %.12s, it was %.12s)", restarted.Digest, g.Digest)
-	case !reflect.DeepEqual(g.Tensors, restarted.Tensors):
-		return differentTensors(g.Tensors, restarted.Tensors)
-	case !reflect.DeepEqual(g.Steps, restarted.Steps):
+	case g.Digest != later.Digest:
+		return fmt.Sprintf("its script is another (digest %.12s, it was %.12s)", later.Digest, g.Digest)
+	case !reflect.DeepEqual(g.Tensors, later.Tensors):
+		return differentTensors(g.Tensors, later.Tensors)
+	case !reflect.DeepEqual(g.Steps, later.Steps):
 		return "its steps are taken by another optimizer"
-	case g.State != restarted.State:
-		return fmt.Sprintf("it has clients keep up to %d bytes, it was %d", restarted.State, g.State)
-	case !slices.Equal(g.Metrics, restarted.Metrics):
+	// State is the most bytes that a client keeps between tasks.
+	case g.State != later.State:
+		return fmt.Sprintf("it has clients keep up to %d bytes, it was %d", later.State, g.State)
+	case !slices.Equal(g.Metrics, later.Metrics):
 		return "its metrics are others"
-	case g.Class != restarted.Class:
-		return fmt.Sprintf("its arithmetic is of class %s, it was %s", restarted.Class, g.Class)
-	// The digest stands for all of the data.
-	case (g.Data == nil) != (restarted.Data == nil) || g.Data != nil && g.Data.Digest != restarted.Data.Digest:
+	// Processes of one class give the same bits.
+	case g.Class != later.Class:
+		return fmt.Sprintf("its arithmetic is of class %s, it was %s", later.Class, g.Class)
+	// Data is nil where the trainer has none of its own. The digest stands for all of it.
+	case (g.Data == nil) != (later.Data == nil) || g.Data != nil && g.Data.Digest != later.Data.Digest:
 		return "its data is another"
 	}
 	return ""

@@ -218,7 +218,8 @@ func (k *class) prepareTransfers(c Class, network Network, files *Files) error {
 }
 
 // prepareLinks sets the class's link traces, and refuses speeds and factors on them, which traces
-// replace. Without files (nil) the traces stay empty: the class is good for checks only.
+// replace. If files is nil, as when a configuration is only checked, no file is read: the class gets an empty list of
+// traces, and no task can be simulated with it.
 func (k *class) prepareLinks(c Class, links Links, files *Files) (err error) {
 	keys := []string{"download_mbps", "upload_mbps", "vary.download", "vary.upload"}
 	replaced := []Distribution{c.DownloadMbps, c.UploadMbps, c.Vary.Download, c.Vary.Upload}

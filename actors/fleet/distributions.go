@@ -173,8 +173,8 @@ type Empirical struct {
 // maxValues bounds the values of an empirical distribution.
 const maxValues = 1 << 20
 
-// Sampler implements [Distribution]: a draw is one of the values, each equally likely. The order of
-// the values decides which bits give which.
+// Sampler implements [Distribution]: a draw is one of the values, each equally likely. The random bits choose a place
+// in the list as it was given, so that lists of equal length give values of the same place for the same bits.
 func (d Empirical) Sampler() (Sampler, error) {
 	if n := len(d.Values); n < 1 || n > maxValues {
 		return Sampler{}, registry.Errorf("values", "%d of them (from 1 to %d)", n, maxValues)

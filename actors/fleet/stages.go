@@ -63,9 +63,11 @@ func (p *Plan) total() int64 {
 	return sum
 }
 
-// phase returns the phase that the task is in after some time of work, NoPhase from its end on.
+// phase returns the phase that the task is in after so many nanoseconds of work, NoPhase from its end on. p.Stages has
+// the durations of the stages of secure aggregation: keys and shares come before the download, survivors and recovery
+// after the upload.
 func (p *Plan) phase(after int64) Phase {
-	// The first two stages come before the download, the others after the upload.
+	// inTask is counted from the beginning of the download, and end is when the upload ends.
 	inTask := after - p.Stages[0] - p.Stages[1]
 	end := p.Durations.Total()
 	switch {

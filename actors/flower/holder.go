@@ -1,7 +1,7 @@
 package flower
 
-// holder knows which arrays a process or a host that serves tasks holds in memory, so that each array is sent to it
-// once.
+// holder knows which arrays a receiver, a process or a host that serves tasks, holds in memory, so that each array is
+// sent to it once. makeRoom decides which arrays it drops.
 type holder struct {
 	// held are the sizes of the arrays in bytes, by digest, and order their digests in the order of their arrival.
 	held  map[string]int
@@ -40,7 +40,7 @@ func (h *holder) request(t *Task) (*clientRequest, [][]byte) {
 	return header, append(blobs, t.State...)
 }
 
-// has reports whether all arrays of task t are held.
+// has reports whether the receiver holds all arrays of task t.
 func (h *holder) has(t *Task) bool {
 	for _, a := range t.Content.Arrays {
 		if _, ok := h.held[a.Digest]; !ok {
@@ -50,8 +50,8 @@ func (h *holder) has(t *Task) bool {
 	return true
 }
 
-// hold notes that array a is held from now on, and returns true if it must be sent. It returns
-// false, and changes nothing, if it was held already.
+// hold notes that the receiver holds array a from now on, and returns true if a must be sent for that. It returns
+// false, and changes nothing, if the receiver holds it already.
 func (h *holder) hold(a Array) bool {
 	if _, ok := h.held[a.Digest]; ok {
 		return false

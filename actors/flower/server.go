@@ -113,8 +113,9 @@ type Delivery struct {
 	Reason string
 }
 
-// StartServer starts the process of the ServerApp that c names, and returns when the app has been
-// loaded. The app runs from then on until its first request. Close the server after use.
+// StartServer starts the process of the ServerApp that c names, and returns when the process has loaded the app. The
+// app goes on to run meanwhile, and pauses at its first request until that is answered: see [Server]. Close the server
+// after use.
 func StartServer(ctx context.Context, c *Config) (*Server, error) {
 	command, err := c.commandOf(c.ServerCommand, "flower_server")
 	if err != nil {
@@ -124,7 +125,7 @@ func StartServer(ctx context.Context, c *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{p, map[uint64]*room{}, *ready}, nil
+	return &Server{process: p, lent: map[uint64]*room{}, Ready: *ready}, nil
 }
 
 // request is the header of a frame from the server's process. Ask says what it asks for, "nodes",

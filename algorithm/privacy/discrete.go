@@ -159,8 +159,8 @@ func laplaceSize(source *rand.ChaCha8, scale uint64) (x uint64, ok bool) {
 	return low + high*scale, high < maxScales
 }
 
-// bernoulliExp draws true with the probability e^(−numerator/denominator) (Canonne, Kamath, Steinke 2020,
-// Algorithm 1). The denominator is at most 2^49, so that its product with the number of turns, which is
+// bernoulliExp returns true with the probability e^(−numerator/denominator), else false (Canonne, Kamath, Steinke
+// 2020, Algorithm 1). The denominator is at most 2^49, so that its product with the number of the turn, which is
 // hardly ever above 20, fits 64 bits.
 func bernoulliExp(source *rand.ChaCha8, numerator, denominator uint64) bool {
 	// A factor e^−1 for each whole denominator in the numerator leaves an exponent of at most 1.
@@ -169,8 +169,8 @@ func bernoulliExp(source *rand.ChaCha8, numerator, denominator uint64) bool {
 			return false
 		}
 	}
-	// With γ = numerator/denominator, turn k is won with the probability γ/k. The number of turns is odd with
-	// the probability 1 − γ + γ²/2! − ….
+	// With γ = numerator/denominator, turn k leads to another turn with the probability γ/k. So there are more than
+	// k turns with the probability γ^k/k!, and their number is odd with the probability 1 − γ + γ²/2! − … = e^−γ.
 	turn := uint64(1)
 	for uniformBelow(source, denominator*turn) < numerator {
 		turn++

@@ -48,8 +48,8 @@ type ListEta struct {
 // embedding From.
 func (f From) start() From { return f }
 
-// starts returns for each value of a list where it begins to hold: at a round or at a time, or the zero
-// value where the value's place in the list is its round.
+// starts returns for each value of a list where it begins to hold: at a round or at a time. It is the zero
+// [From] where the list gives neither: then value number n, from 1 on, belongs to round n.
 func starts[V interface{ start() From }](values []V) (starts []From) {
 	for _, v := range values {
 		starts = append(starts, v.start())

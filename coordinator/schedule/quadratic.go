@@ -15,11 +15,13 @@ type QuadraticK struct {
 	Max   int     `key:"max" is:"null" range:"[1,1000000]" help:"greatest K; null: none"`
 }
 
-// LocalSteps returns max(K_0, floor((alpha/eta_r)²)), at most Max.
+// LocalSteps returns max(K_0, floor((alpha/eta_r)²)), at most Max; K_0 precedes Max if that is less. The formula and
+// Max count steps or epochs. K_0 and the result count steps or, for epochs, parts of one ([Setup.PartsPerUnit]).
 func (s QuadraticK) LocalSteps(p Progress) int {
 	ratio := s.Alpha / p.LearningRate
 	// A rounding error must not decide the whole number, as in [wholeSteps]: (0.3/0.1)² counts as 9.
 	whole := math.Floor(float64(ratio*ratio) * (1 + tolerance))
+	// Both minima keep a huge K within an int.
 	k := min(whole, MaxK0) * float64(p.partsPerUnit())
 	return withinBounds(p.K0, int(min(k, MaxK0+1)), s.Max*p.partsPerUnit())
 }

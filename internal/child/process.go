@@ -264,7 +264,7 @@ func (p *Process) Printed() string {
 }
 
 // Kill ends the process and its group at once, waits for that, and returns an [EndedError] with the
-// cause. A process that has ended is left alone.
+// cause. A process that has ended already gets no signal. The process counts as broken from then on ([Process.Broken]).
 func (p *Process) Kill(cause string) error {
 	p.broken = true
 	select {

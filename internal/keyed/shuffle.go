@@ -46,6 +46,8 @@ func (s *Shuffle) Start(round int) {
 
 // Next returns the next number of the order. ok is false if none is left.
 func (s *Shuffle) Next() (x int, ok bool) {
+	// The places of the list before len(s.swapped) have their numbers of this order; the next ones are still to be
+	// swapped.
 	if s.next == len(s.swapped) {
 		s.swap()
 	}

@@ -140,6 +140,7 @@ func Widen(values []float64) []float64 {
 		mean += x / float64(n)
 	}
 	factor := wideningFactor[n]
+	// A smaller factor keeps the smallest value at a twentieth of the mean. If it is below that already, none moves.
 	if smallest := slices.Min(values); smallest > 0 && smallest < mean {
 		factor = max(1, min(factor, 0.95*mean/(mean-smallest)))
 	}
@@ -157,9 +158,9 @@ const maxPoints = 1500
 // (Theil 1950, A rank-invariant method of linear regression analysis). The ends of its interval are two of
 // these slopes, as far from the middle one as follows from the standard deviation of Kendall's statistic,
 // with equal x as ties (Sen 1968, Estimates of the regression coefficient based on Kendall's tau, JASA 63,
-// eq. 2.6 and section 4). Of more than 1,500 points only every second, third or so counts. The second
-// result is false if no two points have different x.
-func Slope(x, y []float64, confidence float64) (Estimate, bool) {
+// eq. 2.6 and section 4). Of more than 1,500 points only every second, third or so counts. ok is false
+// if no two points have different x.
+func Slope(x, y []float64, confidence float64) (slope Estimate, ok bool) {
 	step := (len(x) + maxPoints - 1) / maxPoints
 	var slopes []float64
 	ties := map[float64]int{}
@@ -177,15 +178,21 @@ func Slope(x, y []float64, confidence float64) (Estimate, bool) {
 		return Estimate{}, false
 	}
 	slices.Sort(slopes)
+	// Kendall's statistic of n points has the variance n(n − 1)(2n + 5)/18, less the same for each group of ties.
 	kendall := func(n int) int { return n * (n - 1) * (2*n + 5) }
 	variance := kendall(n)
 	for _, t := range ties {
 		variance -= kendall(t)
 	}
 	deviation := float64(deviations(confidence) * math.Sqrt(float64(variance)/18))
+	// The interval goes from the slope of rank low to that of rank high + 1; slopes[0] has rank 1.
 	pairs := float64(len(slopes))
 	low := int((pairs - deviation) / 2)
 	high := int(math.Ceil((pairs + deviation) / 2))
 	last := len(slopes) - 1
-	return Estimate{sortedMedian(slopes), slopes[min(max(low-1, 0), last)], slopes[min(max(high, 0), last)]}, true
+	return Estimate{
+		Value: sortedMedian(slopes),
+		Low:   slopes[min(max(low-1, 0), last)],
+		High:  slopes[min(max(high, 0), last)],
+	}, true
 }

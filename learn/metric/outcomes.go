@@ -31,10 +31,11 @@ const MaxScored = 64
 // MaxTargets is the largest number of targets that outcomes have.
 const MaxTargets = 64
 
-// WidthOf returns the Width of outcomes for samples with this many classes or, if classes is 0, with this
-// many targets.
+// WidthOf returns how many outputs of a sample are kept ([Outcomes.Width]), for samples with this many classes or, if
+// classes is 0, with this many targets.
 func WidthOf(classes, targets int) int {
 	switch {
+	// Of many classes only the one that was found is kept.
 	case classes > MaxScored:
 		return 1
 	case classes > 0:

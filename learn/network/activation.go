@@ -245,11 +245,11 @@ func commonRuns(a, b *Activation) (count, length int) {
 	return a.Height, a.Width * a.Channels * Lanes
 }
 
-// run returns run number i of the values of the pass's block. count and length are those of [commonRuns]
-// for this activation and one of the same shape.
+// run returns run number i of the values of the pass's block, which are contiguous floats. count and length are those
+// of [commonRuns] for this activation and one of the same shape.
 func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 	switch {
-	// As many runs as values are one for each value, as where two layouts differ.
+	// There is a run for each value where the layouts of the two activations differ.
 	case count == a.Size():
 		return a.Row(p, i)
 	case a.planar:
@@ -259,13 +259,14 @@ func (a *Activation) run(p *Pass, i, count, length int) []float32 {
 	return a.values(p)[first+i*row:][:length]
 }
 
-// gradientRun returns run number i of the gradient of the pass's block. count and length are those of
-// [commonRuns] for this activation and one of the same shape.
+// gradientRun returns run number i of the gradient of the pass's block: contiguous floats that belong to the same
+// values as those of run. count and length are those of [commonRuns] for this activation and one of the same shape.
 func (a *Activation) gradientRun(p *Pass, i, count, length int) []float32 {
-	// As many runs as values are one for each value, as where two layouts differ.
+	// There is a run for each value where the layouts of the two activations differ.
 	if count == a.Size() {
 		return a.GradientRow(p, i)
 	}
+	// A gradient has no border, so its runs lie one behind the other.
 	return a.gradient(p)[i*length:][:length]
 }
 

@@ -251,10 +251,11 @@ func (s *arrangedStage) begin([]float32) {}
 
 // Forward computes W x + b, with a ReLU if one follows, for two samples at a time: a sum over the inputs that are
 // not 0 in one of the two. Where most inputs of the block are not 0, one product of all of them is computed
-// instead.
+// instead. pass.Parameters has the arranged weight, a row of s.padded outputs for each input, and then the bias.
 func (s *arrangedStage) Forward(pass *Pass) {
 	in, outputs := s.sizes()
 	isa := s.network.isa
+	// Update reads the list of each block again, so every block has one of its own.
 	for len(s.present) <= pass.block {
 		s.present = append(s.present, nonZeros{})
 	}
@@ -273,11 +274,13 @@ func (s *arrangedStage) Forward(pass *Pass) {
 			kernel.Block(s.X.values(pass)), kernel.Block(s.Y.values(pass)), op, bias, 0)
 		return
 	}
+	// The inputs of a pair of samples are those from start to before end in present.pairs.
 	start := 0
 	for pair, end := range present.ends {
 		// The last of an odd number of samples is computed twice, of which the second is not used.
 		first := 2 * pair
 		second := min(first+1, pass.Samples-1)
+		// s.rows has a row of outputs for each sample.
 		y := s.rows[first*s.padded:]
 		isa.SumPair(y[:s.padded], y[s.padded:2*s.padded], present.pairs[start:end], weight, x[first*in:][:in],
 			x[second*in:][:in], bias[:s.padded], s.Y.relu)

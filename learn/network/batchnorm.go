@@ -165,6 +165,7 @@ func (s *batchNormStage) running(p *Pass) (mean, variance, batches []float32) {
 // running ones. Memory has a row of Lanes floats for each value, one float for each sample of the block, and zeros
 // where the block has fewer samples.
 func (s *batchNormStage) Forward(pass *Pass) {
+	// Both ways set s.centred to x − μ, and s.sums.inverse to 1/sqrt(σ² + ε) for each channel.
 	if pass.Training && !s.frozen {
 		s.measure(pass)
 	} else {
@@ -207,8 +208,8 @@ func (s *batchNormStage) centre(p *Pass, mean []float64) {
 	}
 }
 
-// measure computes the mean and the variance of each channel over the minibatch, and updates the running
-// values, which are among the parameters of the pass.
+// measure computes the mean and the variance of each channel over the minibatch, centres the block's values and
+// updates the running values, which are among the parameters of the pass.
 func (s *batchNormStage) measure(pass *Pass) {
 	sums := s.sums
 	channels := s.X.Channels

@@ -195,18 +195,20 @@ func (s *convStage) listWeightRuns() {
 	}
 }
 
-// listGradientRuns sets s.gradientRuns: for each position of the inputs, a segment for each output that reads it, with
-// the tap by which it does. A is where the tap begins in the weight, and B where the output's gradient lies.
+// listGradientRuns sets s.gradientRuns: for each position of the inputs, a segment for each output that reads it. An
+// output reads a position by one tap, a place of the kernel. A is where the weights of that tap begin among those of a
+// map, and B where the gradient of the output begins.
 func (s *convStage) listGradientRuns() {
 	for y := range s.X.Height {
 		for x := range s.X.Width {
 			var list []kernel.Segment
 			for tap := range s.Size * s.Size {
-				// The output at row and column reads the input by this tap, unless the tap falls between
-				// strides or the output lies outside.
-				row, isRow := s.reader(y, tap/s.Size, s.height)
-				column, isColumn := s.reader(x, tap%s.Size, s.width)
-				if isRow && isColumn {
+				ky := tap / s.Size
+				kx := tap % s.Size
+				// At most one output reads the input by this tap, at this row and column.
+				row, hasRow := s.reader(y, ky, s.height)
+				column, hasColumn := s.reader(x, kx, s.width)
+				if hasRow && hasColumn {
 					list = append(list, kernel.Segment{A: tap * s.X.Channels, B: row*s.dyRow + column*s.dyColumn})
 				}
 			}
@@ -216,7 +218,8 @@ func (s *convStage) listGradientRuns() {
 }
 
 // reader returns, along one side of the image, the index of the output that reads input i by place k of its kernel.
-// ok is false if there is none among the given number of outputs.
+// ok is false if there is none, as where the stride leaves the place out or the output would not be among the given
+// number of outputs.
 func (s *convStage) reader(i, k, outputs int) (output int, ok bool) {
 	distance := i + s.Pad - k
 	output = distance / s.Stride

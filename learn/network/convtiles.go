@@ -56,7 +56,8 @@ func newConvTiles(s *convStage) *convTiles {
 // tiles allocates memory for n tiles.
 func (t *convTiles) tiles(n int) []uint16 { return kernel.NewTiles(n * t.tile) }
 
-// layOutForward lays out what outputs are computed from. Where channels fill whole tiles, those of neighbouring
+// layOutForward lays out what outputs are computed from: the weight, the left tiles, and the inputs, the right ones. The
+// summed index is that of the inputs that an output reads, row by row of the kernels. Where channels fill whole tiles, those of neighbouring
 // positions are shared by the outputs that read them; otherwise each output has a copy of its inputs.
 func (t *convTiles) layOutForward(s *convStage) {
 	run := s.Size * s.X.Channels
@@ -101,7 +102,11 @@ func (t *convTiles) sharesChunks(s *convStage) bool { return s.X.Channels%32 == 
 // they fill whole sides of tiles, of 16.
 func (t *convTiles) sharesSides(s *convStage) bool { return s.X.Channels%16 == 0 }
 
-// layOutWeightGradient lays out what the gradient of the weight is computed from.
+// layOutWeightGradient lays out what the gradient of the weight is computed from. For one row of the kernels it is a
+// sum over the outputs of s.rows rows. Each adds the product of its own gradients, the left tiles, and the inputs that
+// it reads by that row, the right tiles. The summed index of a product is the samples of the block, which fill one
+// chunk. Where channels fill whole sides of tiles, neighbouring outputs share the tiles of their inputs; otherwise each
+// output has a copy of its inputs.
 func (t *convTiles) layOutWeightGradient(s *convStage) {
 	run := s.Size * s.X.Channels
 	if t.sharesSides(s) {
@@ -114,6 +119,7 @@ func (t *convTiles) layOutWeightGradient(s *convStage) {
 	t.samples = t.tiles(s.keep * t.sampleRow)
 	sides := kernel.TileSides(s.Maps)
 	t.gradients = t.tiles(s.rows * s.width * sides)
+	// first is the place in the ring of the input row by which the first row of outputs begins.
 	for first := range s.keep {
 		var list []kernel.Segment
 		// Each position i of the outputs adds the product of its gradient and the inputs that it reads.
@@ -129,7 +135,9 @@ func (t *convTiles) layOutWeightGradient(s *convStage) {
 	}
 }
 
-// layOutInputGradient lays out what the gradient of the inputs is computed from.
+// layOutInputGradient lays out what the gradient of the inputs is computed from. For one position of the inputs it is a
+// sum over the outputs that read it ([convStage.listGradientRuns]). Each adds the product of the transposed weights of
+// its tap, the left tiles, and of its gradients, the right ones. The summed index of a product is the maps.
 func (t *convTiles) layOutInputGradient(s *convStage) {
 	in := s.X.Channels
 	taps := s.Size * s.Size

@@ -128,23 +128,20 @@ func (s *denseStage) Forward(pass *Pass) {
 func (s *denseStage) Backward(pass *Pass) {
 	in, outputs := s.sizes()
 	dy := s.Y.gradient(pass)
+	// The gradient of the parameters, now or in Update, reads the inputs sample by sample.
 	s.X.transpose(pass, s.network.isa)
+	// alpha is not 0 in a step whose minibatch is one block, which may change the parameters at once.
+	mayUpdate := s.network.alpha != 0 && s.Gradient && !s.frozen
 	switch {
 	// The gradient of the parameters is added to that of the network at once.
 	case s.network.collects:
 		s.weightGradient(pass.Gradient, dy, s.X.sampleRows(pass), 0, in, pass.Samples, kernel.Add, 1)
 		s.network.isa.AddRowSums(pass.Gradient[in*outputs:][:outputs], dy, pass.Samples, kernel.Add, 1)
 	// In a step of one block the update and the gradient of the inputs read the weights only once.
-	case s.network.alpha != 0 &&
-		s.Gradient &&
-		!s.frozen &&
-		pass.Samples <= s.network.isa.StepSamples():
+	case mayUpdate && pass.Samples <= s.network.isa.StepSamples():
 		s.stepInOnePass(pass, dy)
 		return
-	case s.network.alpha != 0 &&
-		s.Gradient &&
-		!s.frozen &&
-		s.network.isa.PacksTiles():
+	case mayUpdate && s.network.isa.PacksTiles():
 		s.stepByTiles(pass, dy)
 		return
 	}

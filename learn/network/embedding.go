@@ -53,30 +53,34 @@ func (s embeddingStage) Forward(pass *Pass) {
 	tokens := pass.batch.Tokens[pass.first*length:]
 	x := s.Y.values(pass)
 	for t := range length {
-		x := x[t*e*Lanes:][:e*Lanes]
+		xOfToken := x[t*e*Lanes:][:e*Lanes]
 		for l := range pass.Samples {
 			// A token is the index of its row in the weight.
-			row := pass.Parameters[int(tokens[l*length+t])*e:][:e]
+			token := int(tokens[l*length+t])
+			row := pass.Parameters[token*e:][:e]
 			for i, v := range row {
-				x[i*Lanes+l] = v
+				xOfToken[i*Lanes+l] = v
 			}
 		}
 	}
 }
 
 // Backward adds each output's gradient to the row of its token in the weight's gradient. Several samples may share a
-// row, so the order of samples and steps decides the bits. The layouts are those of Forward.
+// row, so the order of samples and of places in the text decides the bits. The layouts are those of Forward: the
+// gradient of the outputs has a row of Lanes samples for each value of each token's vector.
 func (s embeddingStage) Backward(p *Pass) {
 	length := s.Y.Height
 	e := s.Y.Channels
 	tokens := p.batch.Tokens[p.first*length:]
 	dy := s.Y.gradient(p)
 	for t := length - 1; t >= 0; t-- {
-		dx := dy[t*e*Lanes:][:e*Lanes]
+		// These are the gradients of token number t of every sample.
+		dyOfToken := dy[t*e*Lanes:][:e*Lanes]
 		for l := range p.Samples {
-			row := p.Gradient[int(tokens[l*length+t])*e:][:e]
+			token := int(tokens[l*length+t])
+			row := p.Gradient[token*e:][:e]
 			for i := range row {
-				row[i] += dx[i*Lanes+l]
+				row[i] += dyOfToken[i*Lanes+l]
 			}
 		}
 	}

@@ -117,8 +117,8 @@ func (j *joint) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
 	}
 }
 
-// Evaluate implements [Arithmetic]. Batch norms have their running values then, so that blocks do not
-// depend on each other.
+// Evaluate implements [Arithmetic]: it measures the batch block by block, with one network. In an evaluation batch
+// norms take their running values, so that no block depends on the samples of another.
 func (j *joint) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	j.divide(b)
 	n := j.singleNetwork()

@@ -275,29 +275,31 @@ func (s *convStage) gradientPacking(samples int) *packing {
 	return *p
 }
 
-// gatherGradients copies the gradients of row y of the outputs for all groups of inputs, with zeros where a position
-// has no output: for each group and each column kx of the kernels a matrix, with a row for each map in which the
-// samples of the group's positions stand side by side. channel is the distance between the channels of dy, and samples
-// the number of samples of the block.
+// gatherGradients copies the gradients of row y of the outputs from dy to the slot of that row in s.packed.dy. The slot
+// has a matrix for each group of inputs and each column kx of the kernels: a row for each map, in which the samples of
+// the group's positions stand side by side. A position has there the gradient of the output that reads it through
+// column kx, or zeros if there is none. A matrix without any output stays as it was, since no product reads it. channel
+// is the distance between the channels of dy, and samples the number of samples of the block. The stride is 1.
 func (s *convStage) gatherGradients(layout *packing, y int, dy []float32, channel, samples int) {
 	offset := s.rowSlot(layout, y)
 	for i := range layout.groups * s.Size {
 		g := i / s.Size
 		kx := i % s.Size
+		// The positions of the group from start to before end have an output.
 		if start, end := s.readRange(layout.positions, g, kx); start < end {
-			part := s.packed.dy[offset:]
-			s.network.isa.CopyPieces(kernel.Pieces{Data: part[start*samples:], Row: layout.ld, Step: samples},
+			matrix := s.packed.dy[offset:]
+			firstOutput := g*layout.positions + start + s.Pad - kx
+			s.network.isa.CopyPieces(kernel.Pieces{Data: matrix[start*samples:], Row: layout.ld, Step: samples},
 				kernel.Pieces{
-					Data: dy[y*s.dyRow+(g*layout.positions+start+s.Pad-kx)*s.dyColumn:],
+					Data: dy[y*s.dyRow+firstOutput*s.dyColumn:],
 					Row:  channel,
 					Step: s.dyColumn,
 				},
 				s.Maps, end-start, samples)
-			// Positions of the group without an output read zeros.
 			if n := layout.groupSize(g, s.X.Width); end-start < n {
 				for o := range s.Maps {
-					clear(part[o*layout.ld:][:start*samples])
-					clear(part[o*layout.ld+end*samples:][:(n-end)*samples])
+					clear(matrix[o*layout.ld:][:start*samples])
+					clear(matrix[o*layout.ld+end*samples:][:(n-end)*samples])
 				}
 			}
 		}

@@ -13,7 +13,8 @@ func (isa ISA) MaxPool(rows, samples int, x []float32, lx, right, down int, dst 
 		panic("kernel: MaxPool to the left or up")
 	}
 	if v := isa.vectors(); v != nil {
-		v.maxPool(rows, &x[0], 4*lx, 4*right, 4*down, &dst[0], 4*ld, &code[0], samples > Lanes/2)
+		fullBlock := samples > Lanes/2
+		v.maxPool(rows, &x[0], 4*lx, 4*right, 4*down, &dst[0], 4*ld, &code[0], fullBlock)
 		return
 	}
 	for i := range rows {
@@ -49,7 +50,8 @@ func (isa ISA) MaxUnpool(rows, samples int, g []float32, ld int, code []int32, d
 		panic("kernel: MaxUnpool to the left or up")
 	}
 	if v := isa.vectors(); v != nil {
-		v.maxUnpool(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down, samples > Lanes/2)
+		fullBlock := samples > Lanes/2
+		v.maxUnpool(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down, fullBlock)
 		return
 	}
 	for j, offset := range [4]int{0, right, down, right + down} {

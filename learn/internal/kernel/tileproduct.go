@@ -143,6 +143,7 @@ func (isa ISA) MultiplyTiles(p *TileProduct) {
 	if p.Swapped {
 		multiply = tileRoutines[isa].multiplySwapped
 	}
+	// The assembly takes distances in bytes: 4 for a float32, and 2 for a packed value.
 	multiply(
 		&p.Left.Data[0],
 		&p.Right.Data[0],
@@ -209,10 +210,12 @@ func tileShapes(m, n int) (shapes [4][64]uint8) {
 	return shapes
 }
 
-// tailSide returns the number of rows or columns in tile i, 0 or 1, of the last block of a side of n; 16 if the
-// tile is not used.
+// tailSide returns the number of rows or columns in tile i, 0 or 1, of the last block of a product with n rows or
+// columns, which is computed in blocks of two tiles on each side. If the last block has no tile i, the tile keeps the shape of
+// a whole one, and the result is 16.
 func tailSide(n, i int) int {
-	tail := (n-1)%(2*tileSide) + 1 - i*tileSide
+	blockTail := (n-1)%(2*tileSide) + 1
+	tail := blockTail - i*tileSide
 	if tail <= 0 {
 		return tileSide
 	}
@@ -315,36 +318,41 @@ func (isa ISA) GemmOfRows(m, n, k int, a, b, dst Matrix, op Op, aux []float32) {
 	tileMemories.release(memory)
 }
 
-// multiplyRows computes the product of the rows of a, whose values are neighbours, with the packed columns of
-// memory.right, and stores it in dst as op says.
+// multiplyRows computes the product of the m×k matrix a, in whose rows values are neighbours, and the k×n matrix that
+// is packed in memory.right, and stores it in dst as op says, which may read aux. memory.left is scratch space for the
+// tiles of some rows of a.
 func (isa ISA) multiplyRows(memory *tileMemory, m, n, k int, a Operand, dst Matrix, op Op, aux []float32) {
 	_ = a.Data[(m-1)*a.Row+k-1]
 	_ = dst.Data[(m-1)*dst.LD+n-1]
 	chunks := TileChunks(k)
+	// auxRow is the distance in floats between what two rows of dst read of aux.
 	auxRow := 0
-	var x *float32
+	var firstAux *float32
 	switch op {
 	case Bias, BiasReLU:
-		x = &aux[0]
+		firstAux = &aux[0]
 		auxRow = 1
 	case ReLUGrad:
-		x = &aux[0]
+		firstAux = &aux[0]
 		auxRow = dst.LD
 	}
+	// The last chunk has as many k as are left for it.
+	lastDepth := (k-1)%tileDepth + 1
 	scratch := tileScratches.Get().(*tileScratch)
 	config, tails := scratch.configure(m, n)
+	// The assembly takes distances in bytes: 4 for a float32, and 2 for a packed value.
 	tileRoutines[isa].multiplyRows(
 		&a.Data[0],
 		4*a.Row,
 		&memory.right[0],
 		2*chunks*isa.TileValues(),
 		chunks,
-		(k-1)%tileDepth+1,
+		lastDepth,
 		m,
 		n,
 		&dst.Data[0],
 		4*dst.LD,
-		x,
+		firstAux,
 		4*auxRow,
 		int(op),
 		config,

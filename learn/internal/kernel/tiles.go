@@ -47,8 +47,8 @@ func toBFloat16(x float32) float32 {
 	return math.Float32frombits(bits & 0xffff0000)
 }
 
-// splitBFloat16 writes the parts of x: its value as bfloat16 and, if there are two, the one of what that
-// leaves.
+// splitBFloat16 splits x into one or two values of bfloat16, as many as parts has: x rounded to bfloat16, and the
+// rounding error of that, which is rounded likewise. The sum of the two is nearly x.
 func splitBFloat16(parts []float32, x float32) {
 	parts[0] = toBFloat16(x)
 	if len(parts) > 1 {

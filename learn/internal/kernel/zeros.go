@@ -153,7 +153,7 @@ func (isa ISA) SumPair(y0, y1 []float32, index []int32, w Matrix, x0, x1, bias [
 		sumGo(y1, index, w, x1, bias, relu)
 		return
 	}
-	// Assembly checks no bounds. The last index is the largest.
+	// Assembly checks no bounds. The last index is the largest, and a negative one becomes too large.
 	first := (*int32)(nil)
 	if n := len(index); n > 0 {
 		last := uint(uint32(index[n-1]))
@@ -162,9 +162,12 @@ func (isa ISA) SumPair(y0, y1 []float32, index []int32, w Matrix, x0, x1, bias [
 		_ = x1[last]
 		first = &index[0]
 	}
+	// sumPair has a kernel for each number of vectors, from 1 on. One call computes the vectors from start to before
+	// end, and so the outputs from number o on.
 	for start, end := range divideVectors(outputs/routine.lanes, len(routine.sumPair)) {
 		o := start * routine.lanes
-		routine.sumPair[end-start-1](
+		vectors := end - start
+		routine.sumPair[vectors-1](
 			len(index),
 			first,
 			&w.Data[o],
@@ -328,7 +331,8 @@ func (p columnPart) addExact(isa ISA, to ExactTarget, w Matrix, columns []Column
 	return true
 }
 
-// addColumnsExactGo is AddColumnsExact in plain Go: a copy of each row takes the step.
+// addColumnsExactGo is AddColumnsExact in plain Go. A copy of each row of weights takes the step, and the difference of
+// the copy from the base is added to the sum. It returns false if a difference cannot be added.
 func addColumnsExactGo(to ExactTarget, w Matrix, columns []Column, x, dy Matrix, outputs int, alpha float32) bool {
 	stepped := make([]float32, outputs)
 	for i, c := range columns {
@@ -344,7 +348,7 @@ func addColumnsExactGo(to ExactTarget, w Matrix, columns []Column, x, dy Matrix,
 }
 
 // addRow adds the update of a part of a row, which begins at index first: the difference of the values from the
-// base. It returns false if it is refused.
+// base. It returns false if that is not finite or too large for the sum.
 func (to ExactTarget) addRow(isa ISA, first int, values []float32) bool {
 	n := len(values)
 	return isa.AddExact(to.Sum[first:][:n], to.Weight, values, to.Base[first:][:n]) < 0

@@ -15,7 +15,9 @@ const denseSamples = 12
 // denseStep writes the kernel of DenseStep for the given number of samples. The kernel walks down
 // strips of the weight's columns and loads every weight once: it adds the weight's products to the
 // sums of all samples, and then updates the weight. A strip has two vectors, or two rows go
-// together, so that each value that is loaded serves two sums.
+// together, so that each value that is loaded serves two sums. The weight has a row for each output,
+// and dy a row of blockRow bytes with the gradients of an output in all samples; x and dx have a row
+// of inputs for each sample.
 func denseStep(s simd, samples int) {
 	function(fmt.Sprintf("denseStep%sx%d", s.name, samples),
 		"func(strips, out int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha "+

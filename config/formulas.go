@@ -46,8 +46,8 @@ func (c *Config) checkBatchFormula() error {
 	return nil
 }
 
-// checkCohortFormula refuses a formula of the cohort that does not compile, and what counts on the same
-// cohort in each round. A selection that does is refused with what else it needs.
+// checkCohortFormula refuses a formula of the cohort that does not compile, and keys that count on a cohort of the same
+// size in each round. A selection that counts on that is refused by its needs ([Config.addUnmetRounds]).
 func (c *Config) checkCohortFormula() error {
 	const key = "schedule.cohort"
 	if c.Schedule.Cohort == "" {

@@ -136,8 +136,8 @@ var patternSigns = []struct {
 	{regexp.MustCompile(`^[+-]?[0-9.]+(?: [0-9]+:[-+.0-9eE]+)+ ?\r?\n`), libSVMSign},
 }
 
-// signsOf returns the texts of which one may begin with a sign of the list kinds, for a file that begins
-// with head: the head, and the signs that stand for what it matches.
+// signsOf returns what is to be compared with the signs of the list kinds, for a file that begins with head: head
+// itself, and the made-up sign of each kind that is known by a pattern which head matches, as [duckDBSign].
 func signsOf(head string) []string {
 	signs := []string{head}
 	for _, p := range patternSigns {

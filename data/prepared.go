@@ -199,8 +199,9 @@ func (p *prepared) add(name string, bytes []byte) {
 	p.Sections = append(p.Sections, section{Name: name, Length: int64(len(bytes)), bytes: bytes})
 }
 
-// integersAs converts integers to another type, since files hold 32 bits. All numbers of a set fit: samples
-// are numbered by int32, and no store reaches 4 GiB but images, whose places are not stored.
+// integersAs converts integers to another type, since files hold numbers of 32 bits. All numbers that are stored fit:
+// samples are numbered by int32, and places are in stores of less than 4 GiB. Only a store of images can be larger, and
+// the places of images are not stored.
 func integersAs[Dst, Src int | int32 | uint32 | uint16](values []Src) []Dst {
 	converted := make([]Dst, len(values))
 	for i, v := range values {

@@ -104,8 +104,8 @@ func (t *Tail) MeanOver(span float64, i int) float64 {
 	return sum / seconds
 }
 
-// firstReaching is the virtual second at which the mean over the last span virtual seconds first reaches a
-// level, as reaches says of a mean. It is NaN if that never happens.
+// firstReaching is the first virtual second at which the mean over the last span virtual seconds has reached a level:
+// reaches reports whether a mean has. It is NaN if that never happens.
 func (t *Tail) firstReaching(span float64, reaches func(mean float64) bool) float64 {
 	// The mean over a span is known where a value ends, so times are found to that resolution.
 	for i := range t.ends {

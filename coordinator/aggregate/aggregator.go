@@ -174,8 +174,9 @@ func (a *Aggregator) State() *State {
 	// Versions are listed in ascending order, so that equal states are equal in their bytes.
 	for _, version := range slices.Sorted(maps.Keys(a.models.versions)) {
 		m := a.models.versions[version]
-		s.Models = append(s.Models, Version{version, m.params, m.degraded})
+		s.Models = append(s.Models, Version{Number: version, Params: m.params, Doubtful: m.degraded})
 	}
+	// NaN stands for a quality that is not known. A state says so by Measured instead.
 	s.Measured = !math.IsNaN(a.bestQuality)
 	if s.Measured {
 		s.Best = a.bestQuality

@@ -35,8 +35,9 @@ func (l *Learning) sumsBuffers() bool { return l.Privacy != nil || l.Secure != n
 
 // bufferScales returns, for the values behind the trained ones, the factors by which the server multiplies
 // the sum of a round's updates. With secure aggregation each buffer of floats is summed in a unit of its
-// own, 2^exponent: its factor is that unit over the total weight of the updates. The other values have the
-// factor 1. The result is nil, for factors of 1, without secure aggregation and if no update has a weight.
+// own, 2^exponent ([learn.SumUnits]): its factor is that unit over the total weight of the updates. The other values
+// have the factor 1. The result is nil, which stands for factors of 1, without secure aggregation and if no update has
+// a weight.
 func (a *Aggregator) bufferScales(updates []clientUpdate) []float64 {
 	if a.learning.Secure == nil {
 		return nil
@@ -49,6 +50,7 @@ func (a *Aggregator) bufferScales(updates []clientUpdate) []float64 {
 	if totalWeight == 0 {
 		return nil
 	}
+	// The buffers begin behind the trained values, so scales[0] is that of value number trainable.
 	trainable := a.learning.Model.Trainable()
 	scales := make([]float64, a.learning.Model.Params()-trainable)
 	for i := range scales {

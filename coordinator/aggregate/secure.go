@@ -77,6 +77,7 @@ func (a *Aggregator) addMasked(ctx context.Context, sum []int64, devices []clien
 	for i := range devices {
 		devices[i].loss = losses[i]
 	}
+	// The masked sum has the values of updates alone, with which the exact sum begins.
 	partial := make([]int64, len(sum))
 	copy(a.updateValues(partial), masked)
 	return algorithm.Merge(sum, partial)

@@ -25,7 +25,8 @@ type guard struct {
 }
 
 // trainVetted trains a round with updates of real devices, of which only those count that the guard lets
-// count. It bans the devices that the guard finds to blame.
+// count. It bans the devices that the guard finds to blame. The outcome says whether the model that the round makes is
+// degraded or has diverged (see [Guard]); the caller goes back to the best model after a divergence.
 func (a *Aggregator) trainVetted(ctx context.Context, r Round) (Outcome, error) {
 	startLoss, err := a.heldOutLoss(ctx, r.Number, a.models.current())
 	if err != nil {

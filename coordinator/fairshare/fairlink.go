@@ -75,11 +75,13 @@ type group struct {
 	dueClock Work
 }
 
-// New returns a link that transfers share fairly, as yet without any, at the time now, in nanoseconds. need
-// is the work of each transfer that it will have. Transfers with the same speed form a group; groups are in
-// heaps by their own rates and by when their next transfer is complete, one pair of heaps for those that the
-// link slows down and one for the others, which are free. First in a heap of rates is the group that changes sides
-// next: the slowest of the slowed, the fastest of the free.
+// New returns a link that transfers share fairly. It has no transfers yet, and its present time is now, in nanoseconds.
+// need is the work of each transfer that it will have.
+//
+// Transfers with the same speed of their own form a group. The link either slows a group down or leaves it free. There
+// are two heaps of slowed groups and two of free ones: in each pair one is ordered by the groups' own rates, and the
+// other by when their next transfer is complete. The first in a heap of rates is the group that changes sides next: the
+// slowest of the slowed groups, and the fastest of the free ones.
 func New(need Work, now int64) *FairLink {
 	link := &FairLink{
 		need:       need,
@@ -288,17 +290,18 @@ func store[T any](list *[]T, free *[]int32, value T) int32 {
 }
 
 // groupFor returns the index of the group of transfers that take unshared nanoseconds where nothing slows
-// them down, and makes the group if there is none. All transfers that would be faster than the whole link
-// form one group. A new group counts as slowed down; the caller's relevel corrects that.
+// them down, and makes the group if there is none. All transfers that could be as fast as the whole link, or faster,
+// form one group. A new group counts as slowed down; the caller must call relevel, which corrects that.
 func (link *FairLink) groupFor(unshared int64) int32 {
+	// This is the rate of the transfers if the link does not slow them down.
 	rate := link.need.rateWithin(unshared)
 	if rate == fullRate {
-		// All flows that are faster than the server are alike.
 		unshared = 0
 	}
 	if index, ok := link.byUnshared[unshared]; ok {
 		return index
 	}
+	// Nothing has been served to the group yet, at the clock's present reading.
 	index := store(&link.groups, &link.freeGroups, group{
 		unshared:  unshared,
 		rate:      rate,

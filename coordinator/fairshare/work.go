@@ -20,8 +20,8 @@ const fullRate = uint64(1) << 63
 const maxAlone = int64(1) << 58
 
 // Need returns the work of a transfer of size bits at a server with this many megabits (10^6 bits)
-// a second. It is an error if the transfer would take the whole server
-// longer than 9 years.
+// a second: how long the transfer takes the whole server, in units of 2^-63 ns, rounded down. It is an error if that is
+// more than 9 years.
 func Need(size int64, mbps float64) (Work, error) {
 	if !(mbps > 0) || math.IsInf(mbps, 0) || size < 0 {
 		return Work{}, fmt.Errorf(
@@ -30,7 +30,7 @@ func Need(size int64, mbps float64) (Work, error) {
 			mbps,
 		)
 	}
-	// size·10^9 / (mbps·10^6) ns, in 2^-63 ns.
+	// The transfer takes size·10^9 / (mbps·10^6) = 1000 size/mbps nanoseconds.
 	speed := new(big.Rat).SetFloat64(mbps)
 	work := new(big.Int).Mul(big.NewInt(size), big.NewInt(1000))
 	work.Lsh(work, 63)

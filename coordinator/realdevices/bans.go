@@ -32,7 +32,7 @@ type Findings struct {
 // the run went back to an earlier model. It is zero in a run without devices, which has a nil receiver.
 func (d *Devices) Findings() (s Findings) {
 	if d != nil {
-		s = Findings{d.bans, d.corrections, int(d.returns.Load())}
+		s = Findings{Bans: d.bans, Corrections: d.corrections, Returns: int(d.returns.Load())}
 	}
 	return s
 }

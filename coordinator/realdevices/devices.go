@@ -470,10 +470,11 @@ func (d *Devices) handOut(answer *Answer) (round.Event, error) {
 	return event, nil
 }
 
-// countEnd counts that a device's task has ended, in which way (kind) and how long it has held the run up,
-// against the quotas of the device, and bans the device if it is over one.
+// countEnd counts a task that has ended against the quotas of its device, and bans the device if it is over one. There
+// is a quota for tasks that ended in a bad way, which kind says, and one for the time in which the run waited for the
+// device. It returns an error if a ban cannot be recorded.
 func (d *Devices) countEnd(task *openTask, kind round.EventKind) error {
-	// A refused update of a model that the guard doubts does not count against the device.
+	// An update that is refused does not count against the device if the task's model was degraded already.
 	isExcused := task.baseDegraded && kind == round.Invalid
 	if !isExcused {
 		if reason := d.accounts.taskEnded(task.device, kind, time.Since(task.sent)); reason != "" {
@@ -490,7 +491,7 @@ func (d *Devices) countEnd(task *openTask, kind round.EventKind) error {
 			}
 		}
 	}
-	// A task that timed out did not hold the round, so its time is not counted against the device.
+	// The round has closed without a task that timed out, and did not wait for it.
 	if kind == round.TimedOut {
 		return nil
 	}

@@ -101,8 +101,8 @@ func (b *batteries) stopCharging(client int, now Time) {
 	charge.Since = now
 }
 
-// discharge subtracts from the battery of task t's client what the task has used until it ended now, and
-// begins to charge the battery. It does nothing for a client without a battery.
+// discharge subtracts from the battery of task t's client what the task has used until it ended now. From then on the
+// battery is charged; discharge sets when it allows the next task. It does nothing for a client without a battery.
 func (b *batteries) discharge(t *TaskState, now Time) {
 	client := int(t.Client)
 	charge := b.chargeOf(client)

@@ -43,9 +43,10 @@ func (m *Machine) openRound() error {
 		return err
 	}
 	if m.overlapping != nil {
-		// The round begins at once, with tasks of earlier rounds. Other rounds have their deadline set
-		// when their tasks are placed on the clock.
+		// Rounds overlap: this one begins at once, with tasks of earlier rounds. Other rounds have their deadline
+		// set when their tasks are placed on the clock.
 		m.setDeadline()
+		// A deadline that rounds share is derived from all clients, and not from those of one round.
 		m.sampling.setRoundDeadline(nil)
 	} else {
 		for _, tasks := range m.tasks.lists() {
@@ -814,8 +815,9 @@ func (m *Machine) nextRound() error {
 	return m.openRound()
 }
 
-// measureStragglers sets the share of the round's time in which it waited for its slowest client, if
-// a schedule reads that and the round has one. Otherwise the share of an earlier round holds.
+// measureStragglers sets the share of the round's time in which it waited for its slowest client. It leaves the share
+// of an earlier round as it is if no schedule reads the share or no task was accepted, so that r.Times is empty, or if
+// the round took no time.
 func (r *RoundState) measureStragglers() {
 	if len(r.Times) == 0 || r.End == r.Start {
 		return

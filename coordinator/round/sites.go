@@ -99,10 +99,11 @@ func (m *Machine) endSite(s *SiteState) error {
 	return m.closeRound()
 }
 
-// startSiteRound begins a site's next own round: it gives tasks to those of the site's clients that are
-// available. After the last own round, or if no client is available, the site uploads its sum, or ends its
-// part if it has no update.
+// startSiteRound begins a site's next own round: it gives tasks to those of state.Clients that are available. After the
+// last own round, or if no client is available, the site uploads its sum, or ends its part in the round of the server
+// if it has no update.
 func (m *Machine) startSiteRound(state *SiteState) error {
+	// Clients whose updates are accepted in this own round get into the list for the next one.
 	clients := state.Clients
 	state.Clients = nil
 	if int(state.Round) < m.config.SiteRounds {
@@ -114,6 +115,7 @@ func (m *Machine) startSiteRound(state *SiteState) error {
 		}
 	}
 	switch {
+	// The driver is to plan the tasks.
 	case state.Open > 0:
 		state.Round++
 		m.phase = Planning

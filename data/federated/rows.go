@@ -328,10 +328,12 @@ func unpack[T byte | float32](dst []T, packed []byte, value *[256]T) {
 
 // Append unpacks image i to the end of dst. Pixels without ink are 0.
 func (r *InkRows) Append(dst *learn.Batch, i int) {
+	// All pixels have the one plane of the coding, which gives the value of each byte.
+	plane := Ink.Planes[0]
 	start := len(dst.X)
 	dst.X = Grow(dst.X, FEMNISTPixels)
 	clear(dst.X[start:])
-	unpack(dst.X[start:], r.image(i), Ink.Planes[0])
+	unpack(dst.X[start:], r.image(i), plane)
 }
 
 // Memory returns the size of all images in bytes, with that of the list where each begins.

@@ -409,9 +409,9 @@ type cache struct {
 	bytes int
 }
 
-// get returns a client's store, which it opens when it is absent. A client found in its slot of recent costs
-// no lock. Otherwise its store moves to the front of the list, stores at the end of the list are dropped until
-// the rest fits into the limit, and the slot leads to the store from now on.
+// get returns a client's store, which it makes when it is absent. A client that is found in its slot of recent costs
+// no lock. Otherwise get moves its store to the front of the list, drops stores at the end of the list until
+// the rest fits into the limit, and has the slot lead to the store from now on.
 func (c *cache) get(client int) *store {
 	slot := &c.recent[client%len(c.recent)]
 	if e := slot.Load(); e != nil && e.client == client {

@@ -175,9 +175,9 @@ func (r *reading) missing(row int, isFeature bool, err error) error {
 	return nil
 }
 
-// reserve prepares for the given number of further rows, and fails if the table would have too many.
-// room returns how many rows with values of the given width, in bytes, the file can hold, which
-// bounds the memory for files that announce too much.
+// reserve prepares for the given number of further rows, which the file announces, and fails if the table would have
+// too many. room returns how many rows with values of the given width, in bytes, the file can hold by its size: memory
+// for lists is reserved for no more, whatever the file announces.
 func (r *reading) reserve(rows int, room func(width int) int) error {
 	if rows > federated.MaxSamples-r.rows {
 		return fmt.Errorf("more than %d rows", federated.MaxSamples)

@@ -131,7 +131,8 @@ func (v *vectors) append(c cell, words []string) (missing error) {
 // maxExactSingle bounds the whole numbers that float32 tells from their neighbours.
 const maxExactSingle = 1 << 24
 
-// addLoss adds x, the number of c that was appended last, to the losses.
+// addLoss notes what rounding takes from x, the number of c that was appended last, in the losses of its place in the
+// row. It does nothing for rows of several numbers until the first large one: see v.losses.
 func (v *vectors) addLoss(c *cell, x float64) {
 	isWatched := v.losses != nil || v.width == 1 || math.Abs(x) >= maxExactSingle
 	if !isWatched {
@@ -143,9 +144,11 @@ func (v *vectors) addLoss(c *cell, x float64) {
 			v.losses[i].precise = v.values.precise
 		}
 	}
+	// The v.full rows before this one have v.width values each, and x is the last of all values.
+	place := v.values.len() - 1 - v.full*v.width
 	// A row that is too long fails when it is closed.
-	if i := v.values.len() - 1 - v.full*v.width; i < v.width {
-		v.losses[i].add(c, x)
+	if place < v.width {
+		v.losses[place].add(c, x)
 	}
 }
 
@@ -310,9 +313,10 @@ func permuted[T any](values []T, order []int) []T {
 const maxHoles = 1 << 24
 
 // spread moves the values of each row to the row's own position and fills rows without a value with
-// holes. It returns an error if so many rows lack a value that the fill would take much more memory
+// v.hole. It returns an error if so many rows lack a value that the fill would take much more memory
 // than the data.
 func (v *vectors) spread() error {
+	// v.place has an entry for each row, and v.full is the number of rows that have values.
 	missing := len(v.place) - v.full
 	if missing > 8*v.full && missing > maxHoles/v.width {
 		return fmt.Errorf("%d of %d rows have no value; want a file without them", missing, len(v.place))

@@ -136,9 +136,12 @@ func (v *Verification) wayOut(saved List) string {
 	return PlayAgain(v.Dir)
 }
 
-// checkConfiguration looks at config.yaml, which may be edited while a run is stopped in keys that decide
-// no result. If it is what was written, or fits one of the checkpoints, then checkpoints that it does not
-// fit are marked as those of another run.
+// checkConfiguration compares config.yaml in dir with the usable checkpoints. While a run is stopped, keys that decide
+// no result may be edited in it. digests has the digest of config.yaml as the run wrote it, if that is known.
+//
+// If the file is as it was written, or fits one of the checkpoints, it can be trusted: then each checkpoint that it
+// does not fit is marked as one of another run (k.err). If it is changed and fits none, that is the error. Without
+// usable checkpoints it must be as it was written, or at least be readable if there is no digest.
 func (l List) checkConfiguration(dir string, digests []folder.FileDigest) error {
 	usable := l.Usable()
 	i := slices.IndexFunc(digests, func(d folder.FileDigest) bool { return d.Name == folder.ConfigFile })
@@ -151,12 +154,11 @@ func (l List) checkConfiguration(dir string, digests []folder.FileDigest) error 
 	}
 	var problems []error
 	for _, k := range usable {
-		run := k.Head
-		run.Config = string(current.YAML())
-		problems = append(problems, k.Head.checkFits(run))
+		// resumed is what the checkpoint would be resumed with.
+		resumed := k.Head
+		resumed.Config = string(current.YAML())
+		problems = append(problems, k.Head.checkFits(resumed))
 	}
-	// The checkpoints are blamed only if the configuration can be trusted; otherwise it is at
-	// fault.
 	isAsWritten := i >= 0 && digests[i].Examine(dir, folder.Ended).State == folder.Intact
 	// A nil among the problems is of a checkpoint that the configuration fits.
 	fitsOne := len(problems) == 0 || slices.Contains(problems, nil)

@@ -38,8 +38,8 @@ type phase struct {
 	uncertainty float64
 }
 
-// megabits is the size in megabits of the transfer in phase p: the model's for a download, and otherwise the
-// update's.
+// megabits is the size in megabits of the transfer in phase p: the model's for a download, and the update's for an
+// upload. p is not the phase of computing, which transfers nothing.
 func megabits(b fleet.Bits, p int) float64 {
 	if p == download {
 		return float64(b.Down) / 1e6
@@ -255,11 +255,11 @@ const (
 	equalTolerance = 1e-4
 )
 
-// variation returns the distribution of the factors by which tasks differ from what is typical; nil if
-// they do not differ or nothing is known. With enough tasks it is the factors themselves. With few
-// it is a lognormal distribution that holds the next task in its middle 90 %, by Student's t. Both
-// have the mean of the factors. isSpeed says that the distribution is of a speed, of which a factor
-// is one over that of a time.
+// variation returns the distribution of factors, by which the times of tasks differ from the typical time; nil if
+// they do not differ or nothing is known. With at least [robust.Enough] tasks it is the factors themselves. With fewer
+// it is a lognormal distribution whose middle 90 % hold the factor of the next task, by Student's t. Both
+// have the mean of the factors. With isSpeed the distribution is one of a speed instead: its values are one over
+// the factors.
 func variation(factors []float64, isSpeed bool) fleet.Distribution {
 	n := len(factors)
 	if n < 2 {
@@ -284,12 +284,12 @@ func variation(factors []float64, isSpeed bool) fleet.Distribution {
 	for _, f := range factors {
 		logs = append(logs, math.Log(max(f, mean/100)))
 	}
-	// The next task's logarithm is within these many standard deviations of the mean: t times the root of
-	// 1 + 1/n. The lognormal distribution gets the sigma with which its own middle is as wide.
-	next := math.Sqrt(1 + 1/float64(n))
+	// With 90 % the next task's logarithm is within t times the root of 1 + 1/n standard deviations of the mean. The
+	// lognormal distribution gets the sigma with which its own middle is as wide.
+	spreadOfNext := math.Sqrt(1 + 1/float64(n))
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.5 + confidence/2)
-	sigma := stat.StdDev(logs, nil) * next * t / distuv.UnitNormal.Quantile(0.5+confidence/2)
-	// One over the values of this distribution has the mean of the factors.
+	sigma := stat.StdDev(logs, nil) * spreadOfNext * t / distuv.UnitNormal.Quantile(0.5+confidence/2)
+	// One over the speed has the mean of the factors: e^(sigma²/2) over the speed's median.
 	if isSpeed {
 		return fleet.Lognormal{Median: fiveDigits(math.Exp(sigma*sigma/2) / mean), Sigma: fiveDigits(sigma)}
 	}

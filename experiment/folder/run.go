@@ -139,9 +139,9 @@ func (r *Run) Quality() (metric.Quality, error) {
 	return r.Config.Evaluate.Metric.QualityOf(list)
 }
 
-// Metrics are those that the run's models are measured by, as its rounds.csv names them; the one
-// that they are compared by as the configuration describes it. A quadratic has none: its column is
-// empty.
+// Metrics returns the metrics by which the run's models are measured, in the order of their columns in rounds.csv. The
+// file has only their names. So the metric by which models are compared is given as the configuration describes it,
+// with whether lower values are better. A run of task quadratic has no metric: its column is empty.
 func (r *Run) Metrics() (list []metric.Metric, err error) {
 	columns, err := readHeader(r.Path(RoundsFile))
 	if r.Config.Task == config.TaskQuadratic {

@@ -252,18 +252,19 @@ func (t *counterpart) overhead(draw *means, p int) float64 {
 // maxDevices bounds the devices that a comparison lists.
 const maxDevices = 100
 
-// compareDevices adds an entry for each device that answered tasks in at least one draw. measured are the means
-// of the run. Of more than [maxDevices] devices only those stay whose time is furthest from the prediction.
-// Sentences name the devices that had tasks in the run alone, and classes without scatter.
+// compareDevices adds an entry for each device that answered tasks in at least one draw, a simulated repetition of the
+// run. measured are the means of the run itself. Of more than [maxDevices] devices only those stay whose time is
+// furthest from the prediction. Sentences name the devices that had tasks in the run and in no draw, and classes
+// without scatter.
 func (c *Comparison) compareDevices(t *counterpart, measured *means, draws []*means) {
 	var constant, undrawn []string
 	for i, name := range t.problem.Config.Devices.IDs() {
 		seconds := predictedOf(measured, draws, func(d *means) float64 { return d.device(i) })
-		// Every phase has as many entries as the device answered tasks.
+		// Each phase counts the tasks that the device answered in the run.
 		tasks := int(measured.devices[i][0].amount)
 		isDrawn := !math.IsNaN(seconds.P50)
 		if !isDrawn {
-			// A device without a task in the run was never present in it.
+			// Nothing is said of a device that had no task anywhere: it was never present.
 			if tasks > 0 {
 				undrawn = append(undrawn, name)
 			}

@@ -103,8 +103,8 @@ func (m *measurements) samples(first, last int, begin, end round.Time) float64 {
 // atEnd is the number of samples on which the final model is evaluated.
 func (m *measurements) atEnd() float64 { return m.heldOut + m.clientSamples }
 
-// countDue returns how often timetable t has an evaluation after round first and up to round last, which
-// close at begin and at end on the virtual clock.
+// countDue returns how many evaluations timetable t has in the rounds from first+1 to last. Round first closes at the
+// virtual time begin, and round last at end.
 func countDue(t *metric.Timetable, first, last int, begin, end round.Time) (n float64) {
 	if t.Every > 0 {
 		n += float64(last/t.Every - first/t.Every)
@@ -115,6 +115,8 @@ func countDue(t *metric.Timetable, first, last int, begin, end round.Time) (n fl
 			n++
 		}
 	}
+	// An instant of the grid, in nanoseconds, is evaluated at the end of its round, and a round has one evaluation at
+	// most.
 	if t.Grid > 0 {
 		n += min(float64(last-first), float64(int64(end)/t.Grid-int64(begin)/t.Grid))
 	}

@@ -173,7 +173,8 @@ func playBench(random *rand.Rand, n int, took func(i, round int, now int64) int6
 	return benchIndex(n, sum)
 }
 
-// staysFrom leaves out those stays that are over at the time now. stays are times by [presenceTimes].
+// staysFrom returns those stays that are not over at the time now. stays has the begin and the end of each, one stay
+// after the other ([presenceTimes]).
 func staysFrom(stays []int64, now int64) []int64 {
 	for len(stays) > 0 && stays[1] <= now {
 		stays = stays[2:]

@@ -189,14 +189,15 @@ func (j *journal) reply(m *message, state [][]byte) (*flower.Reply, error) {
 }
 
 // recordReply records that a client answered message m with reply, whose digest is replied. state is what the
-// node kept before the message. If an earlier attempt has a record of the message, nothing is written, and the
-// reply must have the digest of the record: otherwise recordReply returns an error that wraps [ErrNotRepeated].
+// node kept before the message. The record holds the whole reply or, once the journal has reached its limit, the digest
+// alone. If an earlier attempt has a record of the message, nothing is written, and the
+// reply must have the digest of that record: otherwise recordReply returns an error that wraps [ErrNotRepeated].
 func (j *journal) recordReply(m *message, state [][]byte, reply *flower.Reply, replied uint64) error {
 	before, ok, err := j.read(m.number)
 	if err != nil {
 		return err
 	}
-	// A message with a record is served again only because the record has a digest in place of the reply.
+	// A record with a whole reply answers its message, so this one has the digest alone ([journal.reply]).
 	if ok {
 		if before.Replied != replied {
 			return fmt.Errorf(

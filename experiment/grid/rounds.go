@@ -314,7 +314,9 @@ func (m *message) nodeDone() round.Time {
 // outcome returns how the message ended, in the terms that all kinds of runs share. A message that is still on
 // its way when the app has finished is cancelled.
 func (m *message) outcome() round.Outcome {
+	// The server has the reply.
 	hasReply := m.delivered && m.fate == replied
+	// The time to live was over before a reply, and the clock has reached that moment.
 	hasExpired := m.fate == expired && m.arrived
 	switch {
 	case m.dropsOut():
@@ -323,7 +325,7 @@ func (m *message) outcome() round.Outcome {
 		return round.Refused
 	case hasReply:
 		return round.Accepted
-	// The server gave up waiting, or the message expired before its reply was there.
+	// The reply came, or would have come, too late: the server gave up waiting, or the message expired.
 	case m.abandoned || hasExpired:
 		return round.Late
 	}

@@ -28,7 +28,7 @@ type account struct {
 	_      [2]int64
 }
 
-// used are the local steps that tasks did, followed by their nanoseconds in each phase.
+// used are the local steps that tasks did, followed by the nanoseconds of their work in each phase.
 type used [1 + metrics.Phases]int64
 
 // Tables is the output of one run: it adds up what each client's tasks used.

@@ -355,6 +355,7 @@ func newAdvice(c config.Config, g Given, theorem1 theory.Constants, sourceList [
 		constants: theorem1,
 		runtime:   runtime,
 	}
+	// With theory.time: ahead, Eq. 8 is about the time until the end of the run.
 	if c.Theory.Time == config.AheadTime {
 		a.end, err = horizon(c, runtime.Round(float64(a.K)))
 		if err != nil {

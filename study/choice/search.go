@@ -152,6 +152,7 @@ func (s *search) try(settings []int, first, count int) error {
 // confirm plays the fresh seeds of these settings, given by their numbers, and keeps their errors
 // apart from those of the search.
 func (s *search) confirm(settings []int) error {
+	// The fresh seeds are numbered behind those of the search.
 	lists, err := s.play(settings, s.limits.searchSeeds(), s.limits.Fresh)
 	if err != nil {
 		return err

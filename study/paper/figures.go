@@ -112,8 +112,9 @@ func DrawGains(dir string, list []Verdict) error {
 	})
 }
 
-// gainOverFixed is how far above fixed K the schedule called name ends, as a mean and with each seed. If the
-// verdict does not compare tail accuracies with fixed K, or no seed has both, name is empty.
+// gainOverFixed returns the schedule that the verdict compares with fixed K by their tail accuracies, and the gains of
+// that schedule: its accuracy less that of fixed K, with each seed and as a mean. If the verdict compares something
+// else, or no seed has the runs of both, name is empty.
 func (v *Verdict) gainOverFixed() (name string, mean statistics.Estimated, bySeed []float64) {
 	switch {
 	case v.Quantity != "tail_accuracy" || v.N == 0:

@@ -317,7 +317,7 @@ func (v *Verdict) decidePrinted() string {
 	}
 	low := v.Mean - v.Half
 	high := v.Mean + v.Half
-	// The error was handled when the claim was read.
+	// half is half a unit of the last printed digit. The error was handled when the claim was read.
 	value, half, _ := v.printed()
 	var holds, fails bool
 	switch v.Expect {
@@ -376,14 +376,15 @@ func (v *Verdict) seedsText() string {
 	return strconv.Itoa(v.N)
 }
 
-// numbers returns what a row of the table has for people: the mean; its interval, with enough digits to tell
-// its ends from zero; the exact p-value, with a star if the number of seeds is too small for one of at most
-// 0.05; and Holm's p-value. A number that is not known is "-".
+// numbers returns what a row of the table has for people: the mean, of differences between two schedules or of a figure
+// beside the value that the paper prints; its interval, with enough digits to tell its ends from zero; the exact
+// p-value, with a star if the number of seeds is too small for one of at most 0.05; and Holm's p-value. A number that
+// is not known is "-".
 func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	if v.N == 0 {
 		return "-", "-", "-", "-"
 	}
-	// A difference has its sign; a figure that stands beside the paper's has none.
+	// A difference is written with its sign. A figure beside the paper's value (v.Value) is not.
 	sign := "+"
 	if v.Value != "" {
 		sign = ""
@@ -409,6 +410,7 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	case math.IsNaN(v.Half):
 		interval = "-"
 		flipped = "-"
+	// No seed could change the result.
 	case v.exact:
 		interval = "exact"
 	}

@@ -67,12 +67,13 @@ func (p *Plan) reasonUpdates() string {
 		intervalText(c.Seconds, 1), energy, minimized)
 }
 
-// reasonTrained returns a sentence that says what the chosen setting reached in training. It names
-// the result with fresh seeds if there are any, since a choice favours the seeds by which it was
-// made.
+// reasonTrained returns a sentence that says what the chosen setting reached in training: the time to the target, if
+// that is the goal and every seed has reached it, and otherwise the quality in the last tenth of the time. It names
+// the quality with fresh seeds if there are any, since a choice favours the seeds by which it was made.
 func (p *Plan) reasonTrained() string {
 	trained := p.Chosen.Trained
 	var reason string
+	// N is the number of seeds with a value.
 	reachesTarget := trained.Target.N == trained.Seeds
 	switch {
 	case p.request.Goal == Target && reachesTarget:

@@ -38,7 +38,8 @@ type race struct {
 	// training is the processor time that the heats took, and steps are the local steps of all clients
 	// in them, from which the cost of more is foretold.
 	training, steps float64
-	// fields holds, by heat, the settings that were played to it, the best first.
+	// fields holds, by heat, the settings that were played to it, the best first. It has no entry for a heat that the
+	// budget had no time for.
 	fields [][]*Setting
 	// cells holds a setting's runs, one for each seed, and tails, by heat, their quality at its end, NaN
 	// where a run diverged.
@@ -240,8 +241,8 @@ func (r *race) error(s *Setting, heat int) float64 {
 	return r.plan.quality.Error(e.Mean)
 }
 
-// conclude recommends the setting that is ahead in the last heat, and says in five lines what to set and how
-// sure that is.
+// conclude recommends the setting that is ahead in the last heat that was played, and says in five lines what to set
+// and how sure that is. The settings of that heat become the trained settings of the plan, compared seed by seed.
 func (r *race) conclude() error {
 	p := r.plan
 	heat := len(r.fields) - 1
@@ -250,7 +251,8 @@ func (r *race) conclude() error {
 		return errors.New("plan: no setting of the race has a result with every seed: one run of each has diverged, " +
 			"or was not evaluated (evaluate.every_seconds)")
 	}
-	// known gives the search the errors of the last heat, in which every run was played already.
+	// known is a [choice.Play] that plays nothing: every run of the last heat was played already, and it looks up the
+	// errors of count seeds from seed first on.
 	known := func(settings []int, first, count int) (errors [][]float64, err error) {
 		for _, i := range settings {
 			var list []float64
@@ -333,9 +335,10 @@ func (r *race) nextBest(q question) string {
 	return "Nothing else was raced."
 }
 
-// sureness says in a sentence of how many seeds and how much of the time the answer is.
+// sureness says in a sentence with how many seeds and after how much of the time the answer was found.
 func (r *race) sureness() string {
 	p := r.plan
+	// This is the last heat that was played.
 	heat := len(r.fields) - 1
 	text := fmt.Sprintf("How sure: by %d %s, with 95 %% intervals, and favoured by the choice",
 		p.request.Seeds, human.Plural(p.request.Seeds, "seed"))

@@ -133,8 +133,9 @@ func Make(ctx context.Context, p study.Plan, limits choice.Limits, o study.Optio
 	return r, nil
 }
 
-// newResult lists the settings of a plan. All runs have the virtual time of fixed K, and evaluations
-// that are close enough for the first rung.
+// newResult lists the settings of a plan, with their runs, and plays none. Every run ends at the virtual time that a
+// run of fixed K would take. Unless the configuration says how often models are evaluated, the first rung of the
+// tuning has ten evaluations ([evaluationsPerRun]).
 func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Result, error) {
 	base, err := p.Load()
 	if err != nil {
@@ -158,11 +159,14 @@ func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Resul
 		}
 	}
 	r := &Result{Seeds: limits.Seeds, grids: p.Grids}
+	// A setting has a run for each seed that the search may use, the fresh ones included.
 	p.Seeds = limits.Total()
 	// Fixed K sets the virtual time that every setting has.
 	base.Schedule.K = schedule.FixedK{}
 	base.Schedule.Eta = schedule.FixedEta{}
-	r.Seconds, err = forecast.Budget(ctx, base, 1, "")
+	const draws = 1
+	const remedy = ""
+	r.Seconds, err = forecast.Budget(ctx, base, draws, remedy)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +179,7 @@ func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Resul
 		return c, err
 	}
 	cells, err := p.Cells()
-	// The cells of a setting follow each other, one for each seed.
+	// The cells of a setting follow each other, one for each seed. The rungs play the first r.Seeds of them.
 	for cellsBySeed := range slices.Chunk(cells, p.Seeds) {
 		r.Settings = append(r.Settings, &Setting{cells: cellsBySeed[:r.Seeds], furtherCells: cellsBySeed[r.Seeds:]})
 	}

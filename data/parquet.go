@@ -57,6 +57,9 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 		if err != nil {
 			return nil, err
 		}
+		if len(files) == 0 {
+			return nil, errors.New("is a folder without Parquet files; want some whose names end in .parquet")
+		}
 	}
 	// The names of the folders give columns.
 	if files[0].Keys != nil {

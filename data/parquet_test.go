@@ -119,6 +119,14 @@ func TestSharedSamples_MarkedRows(t *testing.T) {
 	}
 }
 
+// A folder that is read as Parquet by name has no file to take the columns from.
+func TestParquet_FolderWithoutFiles(t *testing.T) {
+	_, err := OpenWith(Parquet{}, t.TempDir(), federated.Options{})
+	if err == nil || !strings.Contains(err.Error(), "is a folder without Parquet files") {
+		t.Errorf("got %v, want an error that says what the folder lacks", err)
+	}
+}
+
 // What a file cannot be read for is said in so many words.
 func TestParquet_Refused(t *testing.T) {
 	type row struct {

@@ -65,6 +65,21 @@ func TestPages_ShortLines(t *testing.T) {
 	}
 }
 
+// A table begins with titles and a rule. A blank line inside of one would make text of the rows below it.
+func TestPages_WholeTables(t *testing.T) {
+	rule := regexp.MustCompile(`^[|\s:-]+$`)
+	for path, page := range pages(t) {
+		lines := prose(page)
+		for i := 1; i+1 < len(lines); i++ {
+			cells := strings.Count(lines[i], " | ")
+			begins := lines[i-1] == "" && cells > 0
+			if begins && !rule.MatchString(lines[i+1]) && strings.Count(lines[i+1], " | ") == cells {
+				t.Errorf("%s:%d: rows without titles: %s", path, i+1, lines[i])
+			}
+		}
+	}
+}
+
 // anchor is what GitHub makes of a heading.
 func anchor(heading string) string {
 	heading = strings.ToLower(strings.TrimSpace(strings.TrimLeft(heading, "#")))

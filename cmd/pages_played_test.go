@@ -57,6 +57,7 @@ const (
 	elsewhere = "it needs a server on another machine; process_test.go, tls_test.go and deploy/check play it on this one"
 	device    = "it needs a real device that takes part; devices_test.go and calibrate_test.go play it"
 	hours     = "it takes hours; study/paper tests it"
+	flower    = "it needs flwr; TestFlower plays apps"
 )
 
 var onPage = map[string][]handling{
@@ -91,6 +92,9 @@ var onPage = map[string][]handling{
 		{holds: "--config pi4.yaml", more: short + " --set devices.names=[]"},
 		{holds: "--site home", first: "fedpace enroll --keys deploy/keys pi-hall"}, // as the list of boards has
 	},
+	"docs/flower.md":               {{holds: "examples/flower/fleet.yaml", reason: flower}, {holds: "runs/softmax", reason: flower}, {holds: "parts.parquet", reason: flower}},
+	"docs/performance.md":          {{holds: "kernel=a", reason: "it needs a processor with AMX; the tests of learn emulate it"}},
+	"docs/policies.md":             {{holds: "runs/demo --trust", unlike: "the run that stands for the demonstration has no policy"}},
 	"examples/device-js/README.md": {{holds: "fedpace run", reason: "javascript_test.go plays it with the device"}},
 	"examples/device-py/README.md": {{holds: "fedpace run", reason: "experiment/run/devices plays the device"}},
 }
@@ -103,7 +107,7 @@ var onAllPages = []handling{
 	{holds: "calibrate serve", reason: device},
 	{holds: "runs/pis", reason: device},
 	{holds: "runs/exp", reason: device},
-	{holds: "fedpace flower", reason: "it needs flwr; TestFlower plays apps"},
+	{holds: "fedpace flower", reason: flower},
 	{holds: "flower.app=my-app", reason: "it needs flwr; TestFlower_HostsElsewhere plays an app without"},
 	{holds: "--app my-app", reason: "it needs flwr; TestFlower_Calibrated plays an app without"},
 	{holds: "--trainer", reason: "it needs PyTorch; python_test.go and trainers_test.go play it"},

@@ -267,9 +267,11 @@ func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32)
 func (s *convStage) outputAt(y, x int, input []float32, dst kernel.Matrix, op kernel.Op, samples int) {
 	in := s.X.Channels
 	first, row, column, _ := s.X.strides()
+	// firstInput is the input that the output reads by the first tap. It may lie in the border.
+	firstInput := first + (y*s.Stride-s.Pad)*row + (x*s.Stride-s.Pad)*column
 	s.network.isa.GemmSum(s.Maps, s.network.isa.Columns(samples), s.Size*in, s.forwardRuns,
 		kernel.Operand{Data: s.weight, Row: s.Size * s.Size * in, Col: 1},
-		kernel.Block(input[first+(y*s.Stride-s.Pad)*row+(x*s.Stride-s.Pad)*column:]), dst, op, s.bias, 0)
+		kernel.Block(input[firstInput:]), dst, op, s.bias, 0)
 }
 
 // Forward computes the outputs position by position or, for few samples, several positions in one
@@ -379,19 +381,20 @@ func (s *convStage) inputGradient(dy []float32, dyChannel int, p *Pass) {
 	op := s.gradientOp()
 	// Each position of the inputs sums over the outputs that read it.
 	for position, list := range s.gradientRuns {
-		ay := position / s.X.Width
-		ax := position % s.X.Width
-		dst := kernel.Matrix{Data: dx[ay*row+ax*column:], LD: channel}
+		inputY := position / s.X.Width
+		inputX := position % s.X.Width
+		dst := kernel.Matrix{Data: dx[inputY*row+inputX*column:], LD: channel}
 		var aux []float32
 		// The kernel reads the value itself, in the layout of its gradient, to see where the ReLU left
 		// zero.
 		if op == kernel.ReLUGrad {
-			aux = x[first+ay*xRow+ax*xColumn:]
+			aux = x[first+inputY*xRow+inputX*xColumn:]
 		}
-		if len(list) > 0 {
+		switch {
+		case len(list) > 0:
 			s.network.isa.GemmSum(in, n, s.Maps, list, weight, kernel.Matrix{Data: dy, LD: dyChannel}, dst, op, aux, 1)
-			// No output reads this position, so its gradient is zero.
-		} else if !s.add {
+		// No output reads this position, so its gradient is zero.
+		case !s.add:
 			clear(dst.Data[:in*Lanes])
 		}
 	}

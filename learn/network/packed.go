@@ -250,6 +250,8 @@ func (s *convStage) gradientPacking(samples int) *packing {
 	if layout.positions == 1 {
 		return *p
 	}
+	// What is gathered for one group and one column of the kernels is a matrix of this size, with a row for each
+	// map.
 	part := s.Maps * layout.ld
 	layout.rowSize = layout.groups*s.Size*part + behind
 	reserve(&s.packed.dy, s.Size*layout.rowSize)
@@ -259,15 +261,15 @@ func (s *convStage) gradientPacking(samples int) *packing {
 		y := i / layout.groups
 		g := i % layout.groups
 		var list []kernel.Segment
-		// Taps whose outputs lie outside the image contribute nothing.
+		// A tap is one position of the kernels. Taps whose outputs lie outside the image contribute nothing.
 		for tap := range s.Size * s.Size {
-			oy := y + s.Pad - tap/s.Size
+			ky := tap / s.Size
 			kx := tap % s.Size
-			if start, end := s.readRange(layout.positions, g, kx); start < end && oy >= 0 && oy < s.height {
-				list = append(
-					list,
-					kernel.Segment{A: tap * s.X.Channels, B: s.rowSlot(&layout, oy) + (g*s.Size+kx)*part},
-				)
+			outputRow := y + s.Pad - ky
+			isInside := outputRow >= 0 && outputRow < s.height
+			if start, end := s.readRange(layout.positions, g, kx); start < end && isInside {
+				gathered := s.rowSlot(&layout, outputRow) + (g*s.Size+kx)*part
+				list = append(list, kernel.Segment{A: tap * s.X.Channels, B: gathered})
 			}
 		}
 		layout.lists = append(layout.lists, list)

@@ -66,27 +66,29 @@ func (s *poolStage) layOut() {
 // Forward writes the largest value of each window, and notes which it was. Windows of 2×2 are
 // computed by the kernel.
 func (s *poolStage) Forward(pass *Pass) {
-	first, row, column, _ := s.X.strides()
-	yFirst, yRow, yColumn, channel := s.Y.strides()
-	x := s.X.values(pass)
-	y := s.Y.values(pass)
-	n := s.X.Channels * Lanes
+	inFirst, inRow, inColumn, _ := s.X.strides()
+	outFirst, outRow, outColumn, outChannel := s.Y.strides()
+	input := s.X.values(pass)
+	output := s.Y.values(pass)
+	positionSize := s.X.Channels * Lanes
 	for position := range s.Y.Height * s.Y.Width {
-		ay := position / s.Y.Width
-		ax := position % s.Y.Width
-		source := x[first+ay*s.size*row+ax*s.size*column:]
-		dst := y[yFirst+ay*yRow+ax*yColumn:]
-		code := s.code[position*n:][:n]
+		y := position / s.Y.Width
+		x := position % s.Y.Width
+		window := input[inFirst+y*s.size*inRow+x*s.size*inColumn:]
+		dst := output[outFirst+y*outRow+x*outColumn:]
+		code := s.code[position*positionSize:][:positionSize]
 		// Windows of other sizes are rare and computed in plain Go.
 		if s.size != 2 {
-			s.poolWindow(source, row, column, dst, channel, code)
+			s.poolWindow(window, inRow, inColumn, dst, outChannel, code)
 			continue
 		}
 		// The two rows of the window are copied side by side, where the kernel reads its four
-		// values.
-		copy(s.part[:2*n], source)
-		copy(s.part[2*n:], source[row:][:2*n])
-		s.network.isa.MaxPool(s.X.Channels, pass.Samples, s.part, Lanes, n, 2*n, dst, channel, code)
+		// positions.
+		copy(s.part[:2*positionSize], window)
+		copy(s.part[2*positionSize:], window[inRow:][:2*positionSize])
+		right := positionSize
+		down := 2 * positionSize
+		s.network.isa.MaxPool(s.X.Channels, pass.Samples, s.part, Lanes, right, down, dst, outChannel, code)
 	}
 }
 
@@ -101,7 +103,8 @@ func (s *poolStage) poolWindow(source []float32, row, column int, dst []float32,
 		clear(winners)
 		// The first value of the window is the largest so far, with code 0.
 		for k := 1; k < s.size*s.size; k++ {
-			for l, v := range source[k/s.size*row+k%s.size*column+c*Lanes:][:Lanes] {
+			inWindow := k/s.size*row + k%s.size*column
+			for l, v := range source[inWindow+c*Lanes:][:Lanes] {
 				if v > maxima[l] {
 					maxima[l] = v
 					winners[l] = int32(k)

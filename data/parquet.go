@@ -139,7 +139,7 @@ func readSheets(train, test *parquetfile.Sheet, opt federated.Options) (s *feder
 	case found == nil:
 		return nil, fmt.Errorf(
 			"found columns %s; want %s; or a mapping: %w",
-			strings.Join(train.Names(), ", "),
+			federated.ShortList(train.Names()),
 			tabular,
 			table.ErrUnmapped,
 		)

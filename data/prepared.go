@@ -20,6 +20,7 @@ import (
 
 	"fedpace/data/federated"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/memlimit"
 	"fedpace/internal/vector"
 	"fedpace/learn"
 	"fedpace/registry"
@@ -109,6 +110,9 @@ func OpenPrepared(
 	if err := errors.Join(writePrepared(cache, wanted, set), set.Close()); err != nil {
 		return nil, rebuilt, fmt.Errorf("data: %s: %w", path, err)
 	}
+	// The set that was read is not needed any more, and the mapped one takes as much memory.
+	set = nil
+	memlimit.Release()
 	// The file that was just written is read again, so that the set is always the mapped one.
 	s, err = readPrepared(cache, wanted)
 	if err != nil {
@@ -513,9 +517,12 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 		return p.bags()
 	case "text":
 		return p.texts()
-	// Numbers are copied into memory of their own, in the byte order of this machine.
 	case "float":
-		values := numbers[float32](p, "values")
+		content := p.section("values").bytes
+		if len(content)%vector.Size[float32]() != 0 {
+			return nil, 0, fmt.Errorf("%d bytes of numbers", len(content))
+		}
+		values := vector.View[float32](content)
 		store = &federated.FloatRows{Width: width, Values: values}
 		count = len(values)
 	default:

@@ -57,6 +57,41 @@ func TestPrepared_Sentences(t *testing.T) {
 	}
 }
 
+// Numbers of a prepared file lie in the file, which cannot be written to: another scale leaves them as they are.
+func TestPrepared_AdoptsScale(t *testing.T) {
+	mapping := table.Table{Features: []string{"a", "b"}, Label: "y", Scale: "standard"}
+	dir := t.TempDir()
+	path := datatest.Put(t, dir, "own.csv", []byte("a,b,y\n"+strings.Repeat("1,10,no\n3,30,yes\n2,60,no\n", 10)))
+	cache := filepath.Join(dir, "set")
+	if _, _, err := OpenPrepared(mapping, path, cache, federated.Options{Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	prepared := mustOpen(t, cache, federated.Options{})
+	inMemory := mustOpenWith(t, mapping, path)
+	scale := prepared.Info().Schema
+	scale.Mean = []float64{0, 1}
+	scale.Deviation = []float64{2, 4}
+	for _, set := range []federated.Set{prepared, inMemory} {
+		if err := set.(interface{ Adopt(federated.Schema) error }).Adopt(scale); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !datatest.Same(datatest.All(t, prepared, 0), datatest.All(t, inMemory, 0)) {
+		t.Error("a prepared file has other samples in the other scale")
+	}
+	datatest.SameSets(t, mustOpen(t, cache, federated.Options{}), mustOpenWith(t, mapping, path))
+}
+
+// mustOpenWith opens the table at path by its mapping.
+func mustOpenWith(t *testing.T, mapping table.Table, path string) federated.Set {
+	t.Helper()
+	set, err := OpenWith(mapping, path, federated.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
 // What a prepared file cannot give is refused in words.
 func TestPrepared_Refuses(t *testing.T) {
 	dir := t.TempDir()

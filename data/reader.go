@@ -10,6 +10,7 @@ import (
 
 	"fedpace/data/federated"
 	"fedpace/data/table"
+	"fedpace/internal/memlimit"
 )
 
 // findReader returns the reader that recognises the source s best. It returns an error if s is
@@ -137,7 +138,7 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	// The display shows the progress from here on.
 	opt.Reading.Begin(path, sourceSize(source))
 	defer opt.Reading.End()
-	set, err = r.Open(source, opt)
+	set, err = openBy(r, source, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +160,18 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 		return nil, errors.Join(err, set.Close())
 	}
 	return g.Partitioned(opt.Partition, nil, opt.Seed)
+}
+
+// largeParquet is the size in bytes from which on a file of Parquet is read frugally.
+const largeParquet = 32 << 20
+
+// openBy opens the source with the reader r. The Parquet library makes as much garbage as there is data.
+func openBy(r federated.Reader, source *federated.Source, opt federated.Options) (federated.Set, error) {
+	isParquet := strings.HasPrefix(source.Head, "PAR1")
+	if isParquet && source.Size >= largeParquet {
+		defer memlimit.Frugal()()
+	}
+	return r.Open(source, opt)
 }
 
 // fitsTask returns an error if the set is not of the task that opt expects; without a task, any set

@@ -117,7 +117,8 @@ func (c *Coding) Append(dst *learn.Batch, sample []byte) {
 type FloatRows struct {
 	// Width is the number of values of a sample.
 	Width int
-	// Values has the values of all samples, one sample after the other.
+	// Values has the values of all samples, one sample after the other. They may lie in a mapped file,
+	// and must not be written to.
 	Values []float32
 }
 

@@ -345,6 +345,8 @@ func (s *Grouped) adoptScale(target Schema) error {
 			s.About.Features,
 		)
 	}
+	// The values before may lie in a mapped file, so that the scaled ones get memory of their own.
+	scaled := make([]float32, len(rows.Values))
 	for i, x := range rows.Values {
 		value := float64(x)
 		j := i % rows.Width
@@ -355,8 +357,9 @@ func (s *Grouped) adoptScale(target Schema) error {
 		if target.Mean != nil {
 			value = (value - target.Mean[j]) / target.Deviation[j]
 		}
-		rows.Values[i] = float32(value)
+		scaled[i] = float32(value)
 	}
+	s.Rows = &FloatRows{Width: rows.Width, Values: scaled}
 	return nil
 }
 

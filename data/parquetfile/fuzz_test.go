@@ -22,17 +22,21 @@ func readAll(s *Sheet) {
 		for group := range s.groups {
 			_ = func() (err error) {
 				defer Damaged(&err)
-				return s.values(group, f.Name, false, func(_ int, v parquet.Value) error {
+				return s.values(group, f.Name, false, Taker{Value: func(_ int, v parquet.Value) error {
 					_, _ = f.Number(v)
 					_ = f.IsElement(v)
 					_ = f.Text(v)
 					return nil
-				})
+				}})
 			}()
 		}
 		_ = func() (err error) {
 			defer Damaged(&err)
-			return s.Values(f.Name, AnyValues, func(int, parquet.Value) error { return nil })
+			takeAll := func(Numbers) (bool, error) { return true, nil }
+			return s.Take(f.Name, AnyValues, Taker{
+				Value:   func(int, parquet.Value) error { return nil },
+				Numbers: takeAll,
+			})
 		}()
 	}
 }

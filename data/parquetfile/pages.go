@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 	"github.com/pierrec/lz4/v4"
@@ -41,6 +42,14 @@ type stream struct {
 	// pending is what the library has not read yet of the current page, behind a header that says
 	// it is not compressed.
 	pending bytes.Buffer
+
+	// numbersOfPage holds the values of the current page, in a column of numbers.
+	numbersOfPage []float64
+	// dictionary is the one of the current chunk, as soon as numbers were looked up in it, and
+	// numbersOfDictionary are its values. isDictionaryExact says that each of these is exactly a float64.
+	dictionary          parquet.Dictionary
+	numbersOfDictionary []float64
+	isDictionaryExact   bool
 }
 
 // page says where the bytes of a page lie in the file and how they are coded.
@@ -85,6 +94,9 @@ func (t *File) stream(group int, f *Field) (*stream, error) {
 		stored:  s.stored,
 		page:    s.page,
 		pending: s.pending,
+
+		numbersOfPage:       s.numbersOfPage,
+		numbersOfDictionary: s.numbersOfDictionary,
 	}
 	// A dictionary lies before the pages of values, and is read first.
 	if d := c.DictionaryPageOffset; d > 0 && d < s.offset {

@@ -1,6 +1,7 @@
 package parquetfile
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -136,7 +137,7 @@ func (t *Sheet) Each(values Columns) error {
 	_ = federated.Each(len(errs), func(i int) error {
 		defer Damaged(&errs[i])
 		name := names[i%len(names)]
-		errs[i] = t.values(i/len(names), name, OneValue, values[name])
+		errs[i] = t.values(i/len(names), name, OneValue, Taker{Value: values[name]})
 		return nil
 	})
 	return cmp.Or(errs...)
@@ -155,57 +156,38 @@ const (
 // Values calls take with the values of one column, row by row, with the number of the row. content says how
 // many values a row may have. A value is valid only during the call.
 func (t *Sheet) Values(name string, content Content, take func(row int, v parquet.Value) error) error {
+	return t.Take(name, content, Taker{Value: take})
+}
+
+// Take hands the values of one column to taker, row by row. content says how many values a row may have.
+func (t *Sheet) Take(name string, content Content, taker Taker) error {
 	for g := range t.groups {
-		if err := t.values(g, name, content, take); err != nil {
+		if err := t.values(g, name, content, taker); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// values calls take with the values of one column in one row group, in the order of the rows, which
+// values hands the values of one column in one row group to taker, in the order of the rows, which
 // are numbered within the sheet. content says how many values a row may have. It returns an error if the
 // column has more or fewer rows than the row group claims.
-func (t *Sheet) values(group int, name string, content Content, take func(row int, v parquet.Value) error) error {
+func (t *Sheet) values(group int, name string, content Content, taker Taker) error {
 	g := t.groups[group]
-	// row is the row of the value before, and number counts the values for errors.
-	row := g.start - 1
-	number := 0
-	until := g.start + g.rows
 	location := g.location(name)
-	field := g.byName[name]
-	err := g.read(name, func(v parquet.Value) (err error) {
-		// DuckDB 2.0 writes a null of a type such as DOUBLE[3] as three entries of a list that is absent.
-		// The first one stands for it.
-		isSpurious := v.RepetitionLevel() > 0 && field.Lists() == 1 && !field.IsElement(v)
-		if isSpurious {
-			number++
-			return nil
-		}
-		// A repetition level of 0 begins a row; any other continues the list of the present one.
-		beginsRow := v.RepetitionLevel() == 0
-		isBehindLastRow := beginsRow && row+1 == until
-		isBeforeFirstRow := !beginsRow && row < g.start
-		switch {
-		case isBehindLastRow || isBeforeFirstRow:
-			err = fmt.Errorf("more than the row group's %d rows", g.rows)
-		case content == OneValue && !beginsRow:
-			err = errors.New("a list of several values; want one value in a row")
-		case content == OneValue && v.IsNull():
-			err = errors.New("no value (null)")
-		default:
-			if beginsRow {
-				row++
-			}
-			err = take(row, v)
-		}
-		if err != nil {
-			location = fmt.Sprintf("%s, value %d", location, number)
-		}
-		number++
-		return err
-	})
-	if found := row + 1 - g.start; err == nil && found != g.rows {
+	r := &rowReader{
+		first:   g.start,
+		until:   g.start + g.rows,
+		field:   g.byName[name],
+		content: content,
+		taker:   taker,
+		row:     g.start - 1,
+	}
+	err := g.read(name, r)
+	if err != nil && r.failed {
+		location = fmt.Sprintf("%s, value %d", location, r.number)
+	}
+	if found := r.row + 1 - g.start; err == nil && found != g.rows {
 		err = fmt.Errorf("%d rows, want %d", found, g.rows)
 	}
 	if err != nil {
@@ -214,9 +196,90 @@ func (t *Sheet) values(group int, name string, content Content, take func(row in
 	return nil
 }
 
-// read calls take with the values of a column in the row group, in order. It returns an error if
+// rowReader hands the values of a column in one row group to a taker, and finds the row of each.
+type rowReader struct {
+	// first is the group's first row in the sheet, and until the row behind its last.
+	first, until int
+	// field is the column; nil if the file has none of this name.
+	field *Field
+	// content says how many values a row may have.
+	content Content
+	taker   Taker
+
+	// row is the row of the value before; first-1 at the beginning.
+	row int
+	// number is how many values were taken. It counts the value that failed, too, if failed is set, from 0.
+	number int
+	// failed says that the value of this number was refused.
+	failed bool
+}
+
+// takeValue takes the next value. It returns an error if the row may not have it, or the taker's error.
+func (r *rowReader) takeValue(v parquet.Value) (err error) {
+	// DuckDB 2.0 writes a null of a type such as DOUBLE[3] as three entries of a list that is absent.
+	// The first one stands for it.
+	isSpurious := v.RepetitionLevel() > 0 && r.field.Lists() == 1 && !r.field.IsElement(v)
+	if isSpurious {
+		r.number++
+		return nil
+	}
+	// A repetition level of 0 begins a row; any other continues the list of the present one.
+	beginsRow := v.RepetitionLevel() == 0
+	isBehindLastRow := beginsRow && r.row+1 == r.until
+	isBeforeFirstRow := !beginsRow && r.row < r.first
+	switch {
+	case isBehindLastRow || isBeforeFirstRow:
+		err = fmt.Errorf("more than the row group's %d rows", r.until-r.first)
+	case r.content == OneValue && !beginsRow:
+		err = errors.New("a list of several values; want one value in a row")
+	case r.content == OneValue && v.IsNull():
+		err = errors.New("no value (null)")
+	default:
+		if beginsRow {
+			r.row++
+		}
+		err = r.taker.Value(r.row, v)
+	}
+	if err != nil {
+		r.failed = true
+		return err
+	}
+	r.number++
+	return nil
+}
+
+// takeNumbers takes all numbers of a page at once. levels are their repetition levels; nil means that each
+// number has a row of its own. It reports false, and takes none, if the taker wants the numbers one by one,
+// or if one of them may be an error, which takeValue finds.
+func (r *rowReader) takeNumbers(numbers []float64, levels []byte) (taken bool, err error) {
+	if len(numbers) == 0 {
+		return false, nil
+	}
+	rows := len(numbers)
+	row := r.row + 1
+	if levels != nil {
+		rows = bytes.Count(levels, []byte{0})
+		// The first value may continue the list with which the page before ended.
+		if levels[0] > 0 {
+			row = r.row
+		}
+	}
+	isInside := row >= r.first && r.row+rows < r.until
+	hasLists := rows < len(numbers)
+	if !isInside || hasLists && r.content == OneValue {
+		return false, nil
+	}
+	taken, err = r.taker.Numbers(Numbers{Row: row, Values: numbers, Levels: levels})
+	if taken {
+		r.row += rows
+		r.number += len(numbers)
+	}
+	return taken, err
+}
+
+// read hands the values of a column in the row group to r, in order. It returns an error if
 // the column is absent or is a group that cannot be read as one column.
-func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
+func (g *rowGroup) read(column string, r *rowReader) error {
 	f := g.byName[column]
 	switch {
 	case f == nil:
@@ -238,7 +301,7 @@ func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
 			return nil
 		}
 		if err == nil {
-			err = g.readPage(page, take)
+			err = s.readPage(page, r)
 			parquet.Release(page)
 		}
 		if err != nil {
@@ -247,9 +310,23 @@ func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
 	}
 }
 
-// readPage calls take with the values of a page. The bytes of a value in a dictionary are charged
+// readPage hands the values of a page to r: numbers at once where that is possible, and others one by one.
+func (s *stream) readPage(page parquet.Page, r *rowReader) error {
+	if r.taker.Numbers == nil {
+		return s.readValues(page, r.takeValue)
+	}
+	if numbers, ok := s.numbers(r.field, page); ok {
+		taken, err := r.takeNumbers(numbers, page.RepetitionLevels())
+		if taken || err != nil {
+			return err
+		}
+	}
+	return s.readValues(page, r.takeValue)
+}
+
+// readValues calls take with the values of a page. The bytes of a value in a dictionary are charged
 // to the file each time that the page refers to it, because a taker may keep a copy of each.
-func (t *File) readPage(page parquet.Page, take func(v parquet.Value) error) error {
+func (t *File) readValues(page parquet.Page, take func(v parquet.Value) error) error {
 	kind := page.Type().Kind()
 	hasBytes := kind == parquet.ByteArray || kind == parquet.FixedLenByteArray
 	isCharged := page.Dictionary() != nil && hasBytes

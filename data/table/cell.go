@@ -158,8 +158,22 @@ func (c *cell) lostIn(x float64) float64 {
 	return math.Abs(lost)
 }
 
-// fitsFloat32 reports whether a value is finite as float32, which models take.
-func fitsFloat32(x float64) bool { return !math.IsInf(float64(float32(x)), 0) && !math.IsNaN(x) }
+// endOfFloat32 is the smallest number that is infinite as float32: it lies halfway between the largest
+// float32 and 2^128, and ties are rounded to even.
+const endOfFloat32 = 0x1.ffffffp127
+
+// fitsFloat32 reports whether a value is finite as float32, which models take. It is false for NaN.
+func fitsFloat32(x float64) bool { return math.Abs(x) < endOfFloat32 }
+
+// allFitFloat32 reports whether all values are finite as float32.
+func allFitFloat32(values []float64) bool {
+	for _, x := range values {
+		if !fitsFloat32(x) {
+			return false
+		}
+	}
+	return true
+}
 
 // parseNumber returns the number that a text stands for, which is finite as float32. true is 1 and false
 // is 0. It fails with errMissing for the missingWords in any case, and with another error for other texts.

@@ -404,6 +404,19 @@ func (l *roundingLoss) add(c *cell, x float64) {
 	l.worst = max(l.worst, lost)
 }
 
+// addRun takes the numbers of a run into account. Those of a column of float32 lose nothing, so that
+// their deviation, which share would divide by, does not matter.
+func (l *roundingLoss) addRun(run *numberRun) {
+	if run.isSingle {
+		return
+	}
+	c := cell{kind: realCell}
+	for _, x := range run.values {
+		c.real = x
+		l.add(&c, x)
+	}
+}
+
 // share returns the largest error of rounding a number, as a fraction of the numbers' standard
 // deviation. It is 0 if all numbers are equal.
 func (l *roundingLoss) share() float64 {
@@ -443,6 +456,18 @@ func (m *matrix) column(columnIndex int, missing float64) taker {
 		}
 		m.set(i, x)
 		return err
+	}
+}
+
+// columnRun returns the taker of runs of the column with this index. It stores what the taker of
+// the method column stores, which must have been made before.
+func (m *matrix) columnRun(columnIndex int) func(run *numberRun) error {
+	loss := m.losses[columnIndex]
+	return func(run *numberRun) error {
+		m.reserve(run.row + len(run.values))
+		m.setColumn(run.row*m.width+columnIndex, m.width, run.values)
+		loss.addRun(run)
+		return nil
 	}
 }
 

@@ -6,6 +6,22 @@ import (
 	"fedpace/data/federated"
 )
 
+// numberRun are numbers of a column that a file hands out at once. All are finite as float32, and none is
+// missing. They are valid only during the call.
+type numberRun struct {
+	// row is the table's row of the first number.
+	row int
+	// values are the numbers.
+	values []float64
+	// inOneRow says that all numbers belong to that row: they are its list, or continue it. Otherwise each
+	// number has a row of its own.
+	inOneRow bool
+	// isInteger says that the column's type is one of integers.
+	isInteger bool
+	// isSingle says that the column's type is float32, so that rounding to it loses nothing.
+	isSingle bool
+}
+
 // numbers are the values of features or targets, row by row. They are held as float32, as models
 // take them, or as float64 where they are to be scaled first: times since 1970 differ in places that
 // float32 does not have.
@@ -49,6 +65,34 @@ func (n *numbers) append(x float64) {
 		n.double = append(n.double, x)
 	} else {
 		n.single = append(n.single, float32(x))
+	}
+}
+
+// appendRun adds the numbers of a run at the end, rounded like those of append.
+func (n *numbers) appendRun(run *numberRun) {
+	if n.precise {
+		n.double = append(n.double, run.values...)
+		return
+	}
+	n.single = slices.Grow(n.single, len(run.values))
+	for _, x := range run.values {
+		n.single = append(n.single, float32(x))
+	}
+}
+
+// setColumn changes the numbers at first, first+step, first+2*step and so on, which must exist, to values.
+func (n *numbers) setColumn(first, step int, values []float64) {
+	i := first
+	if n.precise {
+		for _, x := range values {
+			n.double[i] = x
+			i += step
+		}
+		return
+	}
+	for _, x := range values {
+		n.single[i] = float32(x)
+		i += step
 	}
 }
 

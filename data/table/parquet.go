@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -78,7 +79,11 @@ func (p *parquetTable) each(wanted column, firstRow int) error {
 		row:      noRow,
 		lengths:  nestedLengths{counts: make([]int, f.Lists()+1)},
 	}
-	err := p.Values(wanted.name, parquetfile.AnyValues, values.take)
+	taker := parquetfile.Taker{Value: values.take}
+	if wanted.takeRun != nil {
+		taker.Numbers = values.takeNumbers
+	}
+	err := p.Take(wanted.name, parquetfile.AnyValues, taker)
 	if errors.Is(err, errStop) {
 		return nil
 	}
@@ -125,6 +130,42 @@ func (c *columnValues) take(row int, v parquet.Value) error {
 		return err
 	}
 	return c.wanted.take(c.firstRow+row, value)
+}
+
+// takeNumbers takes all numbers of a page. It takes none, and reports false, if one of them is NaN, which
+// counts as missing, or too large, or if the column may not have the lists that they are in: take says so.
+func (c *columnValues) takeNumbers(n parquetfile.Numbers) (taken bool, err error) {
+	hasLists := n.Levels != nil
+	if hasLists && !c.wanted.lists || !allFitFloat32(n.Values) {
+		return false, nil
+	}
+	run := &numberRun{
+		row:       c.firstRow + n.Row,
+		values:    n.Values,
+		isInteger: c.field.IsInteger,
+		isSingle:  c.field.IsSingle(),
+	}
+	if !hasLists {
+		c.row = n.Row + len(n.Values) - 1
+		return true, c.wanted.takeRun(run)
+	}
+	run.inOneRow = true
+	c.row = n.Row
+	for first := 0; first < len(n.Values); c.row++ {
+		// The row's list ends where the next row begins.
+		end := len(n.Values)
+		if next := bytes.IndexByte(n.Levels[first+1:], 0); next >= 0 {
+			end = first + 1 + next
+		}
+		run.row = c.firstRow + c.row
+		run.values = n.Values[first:end]
+		if err := c.wanted.takeRun(run); err != nil {
+			return true, err
+		}
+		first = end
+	}
+	c.row--
+	return true, nil
 }
 
 // endRow ends the row whose values were taken last. If the column has nested lists, it calls the function that

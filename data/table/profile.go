@@ -52,8 +52,10 @@ type profile struct {
 	fractions int
 	// ascending says that each number so far was larger than the one before.
 	ascending bool
-	// distinct counts the rows of each distinct value, for at most maxDistinct values.
-	distinct map[string]int
+	// distinct has the names of the distinct values, at most maxDistinct.
+	distinct map[string]bool
+	// named has the numbers of runs whose names are in distinct.
+	named map[float64]bool
 	// manyDistinct says that there are more distinct values than that.
 	manyDistinct bool
 	// feature says that the proposal takes the column as a feature.
@@ -118,13 +120,62 @@ func (p *profile) take(row int, c cell) error {
 	default:
 		p.takeText(name)
 	}
-	// Numbers and texts are counted by their names.
-	if _, ok := p.distinct[name]; ok || len(p.distinct) < maxDistinct {
-		p.distinct[name]++
-	} else {
+	// Numbers and texts are told apart by their names.
+	p.addName(name)
+	return nil
+}
+
+// addName adds the name of a value to the distinct ones, as long as they are few.
+func (p *profile) addName(name string) {
+	switch {
+	case p.manyDistinct || p.distinct[name]:
+	case len(p.distinct) < maxDistinct:
+		p.distinct[name] = true
+	default:
 		p.manyDistinct = true
 	}
+}
+
+// takeRun adds the numbers of a run to the profile, as take does one by one.
+func (p *profile) takeRun(run *numberRun) error {
+	for i, x := range run.values {
+		row := run.row + i
+		if run.inOneRow {
+			row = run.row
+		}
+		if row >= profiledRows {
+			return errStop
+		}
+		// A second number of the same row: the row is a list, of which one number stands for all.
+		if row == p.last {
+			p.list = true
+			return nil
+		}
+		p.rows = row + 1
+		p.last = row
+		p.count(row, x, !run.isInteger)
+		p.countNumberNames(x)
+	}
 	return nil
+}
+
+// countNumberNames counts the number x by its name, which is written only where it matters: for a number
+// that may be a date, and for one whose name is not known yet.
+func (p *profile) countNumberNames(x float64) {
+	isNew := !p.manyDistinct && !p.named[x]
+	mayBeDate := x >= firstCalendar && x <= lastCalendar && x == math.Trunc(x)
+	if !isNew && !mayBeDate {
+		return
+	}
+	c := cell{kind: realCell, real: x}
+	name := c.name()
+	if calendarNumber.MatchString(name) {
+		p.calendar++
+	}
+	if isNew {
+		p.addName(name)
+		p.named[x] = true
+	}
 }
 
 // takeBytes adds a row with bytes, which may be those of an image. Images of some kinds cannot be decoded.
@@ -170,16 +221,21 @@ func (p *profile) takeList(c *cell) bool {
 
 // takeNumber counts a row whose cell c holds the number x. name is the number as the file writes it.
 func (p *profile) takeNumber(row int, c *cell, x float64, name string) {
+	p.count(row, x, c.isFraction())
+	// A date such as 20240131 is told by its digits in the file, as float32 rounds numbers beyond 2^24.
+	if calendarNumber.MatchString(name) {
+		p.calendar++
+	}
+}
+
+// count counts the row of the number x, which isFraction says to be written as a fraction, even if it is whole.
+func (p *profile) count(row int, x float64, isFraction bool) {
 	p.ascending = (row == 0 || p.ascending) && x > p.highest
 	p.lowest = min(p.lowest, x)
 	p.highest = max(p.highest, x)
 	p.real++
-	if c.isFraction() {
+	if isFraction {
 		p.fractions++
-	}
-	// A date such as 20240131 is told by its digits in the file, as float32 rounds numbers beyond 2^24.
-	if calendarNumber.MatchString(name) {
-		p.calendar++
 	}
 	if x == math.Trunc(x) {
 		p.wholes++

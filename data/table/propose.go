@@ -143,7 +143,8 @@ func profilesOf(files []tableFile) (profiles []*profile, wanted []column, err er
 			noted:       noted,
 			last:        -1,
 			lastMissing: -1,
-			distinct:    map[string]int{},
+			distinct:    map[string]bool{},
+			named:       map[float64]bool{},
 			lowest:      math.Inf(1),
 			highest:     math.Inf(-1),
 		}
@@ -152,13 +153,18 @@ func profilesOf(files []tableFile) (profiles []*profile, wanted []column, err er
 			p.unusable = field.TypeName()
 			continue
 		}
-		wanted = append(wanted, column{
+		profiled := column{
 			name:     name,
 			lists:    true,
 			hasNames: true,
 			take:     p.take,
 			nested:   p.takeLengths,
-		})
+		}
+		// Among the numbers of classes that the file's metadata names, -1 is a missing one, which take knows.
+		if noted == nil {
+			profiled.takeRun = p.takeRun
+		}
+		wanted = append(wanted, profiled)
 	}
 	return profiles, wanted, nil
 }

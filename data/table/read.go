@@ -104,9 +104,10 @@ func newReading(t Table, o federated.Options) *reading {
 		r.vector = &vectors{hole: hole, values: numbers{precise: precise}, channelsLast: t.Channels == channelsLast}
 		copy(r.vector.shape[:], t.Shape)
 		r.addFeature(t.Features[0], r.vector.take)
+		r.last().takeRun = r.vector.takeRun
 		if t.Shape != nil {
 			// Nested lists must agree with the shape.
-			r.columns[len(r.columns)-1].nested = r.vector.checkLengths
+			r.last().nested = r.vector.checkLengths
 		}
 	default:
 		r.matrix = newMatrix(len(t.Features), precise)
@@ -117,10 +118,14 @@ func newReading(t Table, o federated.Options) *reading {
 		}
 		for i, name := range t.Features {
 			r.addFeature(name, r.matrix.column(i, hole))
+			r.last().takeRun = r.matrix.columnRun(i)
 		}
 	}
 	return r
 }
+
+// last returns the column that was added last.
+func (r *reading) last() *column { return &r.columns[len(r.columns)-1] }
 
 // add appends the column of this name, which is no feature and whose values go to take. Where take returns
 // errMissing, the option missing decides what happens to the row.

@@ -556,6 +556,9 @@ type column struct {
 	hasNames bool
 	// take is called with each value of the column.
 	take taker
+	// takeRun takes many numbers at once, where a file has them so; nil means that take gets them one by
+	// one.
+	takeRun func(run *numberRun) error
 
 	// nested takes the lengths of a row's nested lists, the outermost first; nil: nobody asks.
 	nested func(lengths []int) error

@@ -33,6 +33,12 @@ var date = regexp.MustCompile(`^(` + strings.Join([]string{
 // calendarNumber matches a date as a number of eight digits from 1900 to 2099, such as 20240131.
 var calendarNumber = regexp.MustCompile(`^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$`)
 
+// Every date as a number lies between these.
+const (
+	firstCalendar = 1900_01_01
+	lastCalendar  = 2099_12_31
+)
+
 // timeWords are names of columns that hold an instant.
 var timeWords = []string{
 	"time", "timestamp", "ts", "date", "datetime", "epoch", "unix", "unixtime", "unix_time", "when", "created",

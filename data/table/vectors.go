@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -79,24 +80,83 @@ func (v *vectors) take(row int, c cell) error {
 	if continuesList {
 		return v.append(c, words)
 	}
-	if err := v.close(); err != nil {
+	if err := v.beginRow(row); err != nil {
 		return err
 	}
-	isNextRow := row == len(v.place)
 	switch {
-	case !isNextRow:
-		return errors.New("several values in a row; want one image, one text of numbers or one list of numbers")
 	case c.kind == missingCell, c.kind == textCell && len(words) == 0:
 		v.place = append(v.place, -1)
 		return errMissing
 	case c.kind == bytesCell:
 		return v.image(c.bytes)
 	case v.isBytes:
-		return errors.New("a number after rows of bytes")
+		return errNumberAfterBytes
 	}
 	// The list stays open, because the next cell of the same row belongs to it.
 	v.open = true
 	return v.append(c, words)
+}
+
+// takeRun takes a run of numbers: a part of one row's list, or rows of one number each.
+func (v *vectors) takeRun(run *numberRun) error {
+	if run.inOneRow {
+		return v.takePart(run)
+	}
+	for i := range run.values {
+		part := *run
+		part.row = run.row + i
+		part.values = run.values[i:][:1]
+		if err := v.takePart(&part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takePart takes numbers of one row, as take does one by one.
+func (v *vectors) takePart(part *numberRun) error {
+	continuesList := v.open && part.row == len(v.place)
+	if !continuesList {
+		if err := v.beginRow(part.row); err != nil {
+			return err
+		}
+		if v.isBytes {
+			return errNumberAfterBytes
+		}
+		v.open = true
+	}
+	before := v.values.len()
+	v.values.appendRun(part)
+	if v.width > 0 && !part.isSingle {
+		c := cell{kind: realCell}
+		for i, x := range part.values {
+			c.real = x
+			v.addLoss(&c, x, before+i)
+		}
+	}
+	return v.checkWidth()
+}
+
+// beginRow closes the row before. It returns an error unless row is the next one.
+func (v *vectors) beginRow(row int) error {
+	if err := v.close(); err != nil {
+		return err
+	}
+	if row != len(v.place) {
+		return errors.New("several values in a row; want one image, one text of numbers or one list of numbers")
+	}
+	return nil
+}
+
+// errNumberAfterBytes reports a number in a column whose rows before are bytes.
+var errNumberAfterBytes = errors.New("a number after rows of bytes")
+
+// checkWidth returns an error if the first row, whose width is not known yet, has too many numbers.
+func (v *vectors) checkWidth() error {
+	if v.values.len() > maxFeatures && v.width == 0 {
+		return fmt.Errorf("a list of more than %d numbers", maxFeatures)
+	}
+	return nil
 }
 
 // append adds a part of a list to the values of the open row: the number in c or, if words is not
@@ -119,21 +179,18 @@ func (v *vectors) append(c cell, words []string) (missing error) {
 		}
 		v.values.append(x)
 		if err == nil && v.width > 0 {
-			v.addLoss(&c, x)
+			v.addLoss(&c, x, v.values.len()-1)
 		}
 	}
-	if v.values.len() > maxFeatures && v.width == 0 {
-		return fmt.Errorf("a list of more than %d numbers", maxFeatures)
-	}
-	return missing
+	return cmp.Or(v.checkWidth(), missing)
 }
 
 // maxExactSingle bounds the whole numbers that float32 tells from their neighbours.
 const maxExactSingle = 1 << 24
 
-// addLoss notes what rounding takes from x, the number of c that was appended last, in the losses of its place in the
-// row. It does nothing for rows of several numbers until the first large one: see v.losses.
-func (v *vectors) addLoss(c *cell, x float64) {
+// addLoss notes what rounding takes from x, the number of c that stands at index i of v.values, in the losses of
+// its place in the row. It does nothing for rows of several numbers until the first large one: see v.losses.
+func (v *vectors) addLoss(c *cell, x float64, i int) {
 	isWatched := v.losses != nil || v.width == 1 || math.Abs(x) >= maxExactSingle
 	if !isWatched {
 		return
@@ -144,8 +201,8 @@ func (v *vectors) addLoss(c *cell, x float64) {
 			v.losses[i].precise = v.values.precise
 		}
 	}
-	// The v.full rows before this one have v.width values each, and x is the last of all values.
-	place := v.values.len() - 1 - v.full*v.width
+	// The v.full rows before this one have v.width values each.
+	place := i - v.full*v.width
 	// A row that is too long fails when it is closed.
 	if place < v.width {
 		v.losses[place].add(c, x)

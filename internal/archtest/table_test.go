@@ -59,7 +59,7 @@ data/parquetfile: data/federated
 data/synthetic: internal/keyed data/federated learn
 data/table: internal/names registry data/federated data/parquetfile learn time
 	github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...
-data: internal/atomicfile internal/vector registry data/federated data/parquetfile data/table learn net/http os
+data: internal/atomicfile internal/memlimit internal/vector registry data/federated data/parquetfile data/table learn net/http os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...
 data/fetch: internal/filelock net net/http os time
 algorithm: internal/keyed internal/portable registry policy

@@ -48,6 +48,18 @@ func Append[T Number](dst []T, b []byte) []T {
 	return dst
 }
 
+// View returns the numbers that b holds: its own memory where the machine is little-endian and b begins at
+// a multiple of the size of T, else a copy. They must not be written to. The length of b must be a multiple
+// of the size of T.
+func View[T Number](b []byte) []T {
+	start := unsafe.SliceData(b)
+	isAligned := uintptr(unsafe.Pointer(start))%uintptr(Size[T]()) == 0
+	if !littleEndian || !isAligned {
+		return Append[T](nil, b)
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(start)), len(b)/Size[T]())
+}
+
 // Read fills dst with numbers from r, little-endian bytes. It is an error if r has fewer.
 func Read[T Number](r io.Reader, dst []T) error {
 	if _, err := io.ReadFull(r, bytesOf(dst)); err != nil {

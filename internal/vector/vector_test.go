@@ -34,6 +34,13 @@ func check[T Number](t *rapid.T, v []T) {
 	if got := Append(make([]T, 1, 3), want.Bytes()); !bytes.Equal(Bytes(got[1:]), want.Bytes()) {
 		t.Fatalf("%v reads back as %v", v, got[1:])
 	}
+	// Behind a byte the numbers are not aligned, so that they are copied.
+	shifted := append([]byte{0}, want.Bytes()...)[1:]
+	for _, b := range [][]byte{Bytes(v), shifted} {
+		if got := View[T](b); len(got) != len(v) || !bytes.Equal(Bytes(got), want.Bytes()) {
+			t.Fatalf("%v is viewed as %v", v, got)
+		}
+	}
 	back := make([]T, len(v))
 	if err := Read(&want, back); err != nil || !bytes.Equal(Bytes(back), Bytes(v)) {
 		t.Fatalf("%v reads back as %v (%v)", v, back, err)

@@ -61,7 +61,7 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 			return nil, errors.New("is a folder without Parquet files; want some whose names end in .parquet")
 		}
 	}
-	// The names of the folders give columns.
+	// Folders that are called column=value give their files columns, so the set is read as a table.
 	if files[0].Keys != nil {
 		return openPartitioned(s, opt)
 	}

@@ -495,15 +495,24 @@ func (f *Fleet) MeanOf(number, steps int, bits Bits) (Durations, error) {
 	})
 }
 
-// mean returns the time of a task without the spread of minibatches, at the long-run pace of slowdowns. It
-// works on a copy of the class, of which it removes the spread, the slowdown and the overhead.
+// mean returns the time of a task without the spread of minibatches, at the long-run pace of slowdowns, for a class
+// whose clients are all alike but for these two. It works on a copy of the class, of which it removes the spread, the
+// slowdown and the overhead.
 func (k class) mean(seed uint64, steps int, bits Bits) (Durations, error) {
 	slow := k.slow
 	overhead := k.overhead
 	k.std = 0
 	k.slow = nil
 	k.overhead = Durations{}
-	d := inLongRun(slow, k.durations(seed, 0, 0, 0, steps, wholeBatch, bits, 0), true)
+	// Without spread and slowdown, any client, device, task and start give the same times.
+	const (
+		client    = 0
+		deviceKey = 0
+		task      = 0
+		start     = 0
+		transfers = true
+	)
+	d := inLongRun(slow, k.durations(seed, client, deviceKey, task, steps, wholeBatch, bits, start), transfers)
 	if err := d.check(steps, bits); err != nil {
 		return d, err
 	}

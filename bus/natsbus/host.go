@@ -148,23 +148,24 @@ func (h *Host) subscribeTasks(verb, queue string) error {
 	return nil
 }
 
-// presence returns the host's heartbeat: its workers and the jobs that it has. last says that the
-// host leaves.
-func (h *Host) presence(last bool) bus.Message {
+// presence returns the host's heartbeat: its workers and the jobs that it has. leaves says that it is the last one, by
+// which the host leaves.
+func (h *Host) presence(leaves bool) bus.Message {
 	h.holding.Lock()
 	defer h.holding.Unlock()
 	return &bus.InfoRequest{
 		Host:    h.config.Name,
 		Workers: uint32(h.config.Workers),
-		Leaves:  last,
+		Leaves:  leaves,
 		Local:   h.config.Local,
 		Jobs:    slices.Clone(h.jobs),
 		Fence:   h.highestFence.Load(),
 	}
 }
 
-// noteJob adds a job to those that the host works on or, where taken is false, removes it. A job
-// that was added is reported to the coordinator at once, which watches how long the host needs.
+// noteJob adds a job to those that the host works on if it has taken the job (taken), and otherwise removes it, since
+// the host is done with it. A job that was added is reported at once to the coordinator, which watches how long the host
+// needs.
 func (h *Host) noteJob(j *bus.Job, taken bool) {
 	h.holding.Lock()
 	// The order of the list does not matter; a job may end before others that were taken earlier.
@@ -180,7 +181,8 @@ func (h *Host) noteJob(j *bus.Job, taken bool) {
 	}
 	h.holding.Unlock()
 	if taken {
-		h.conn.publish(subject.Info(h.run), h.presence(false))
+		const leaves = false
+		h.conn.publish(subject.Info(h.run), h.presence(leaves))
 	}
 }
 

@@ -118,6 +118,7 @@ func (m *Machine) addTask(list *[]TaskState, next *uint64, client, steps int) {
 func (m *Machine) requestPlan(t *TaskState) {
 	x := t.describe(appendElement(&m.effects.Tasks), m.config.Train)
 	x.Probe = m.candidates.underWay()
+	// A formula may give the round a smaller minibatch than the configuration.
 	if t.Batch > 0 && int(t.Batch) < m.config.Batch {
 		x.BatchPart = float64(t.Batch) / float64(m.config.Batch)
 	}

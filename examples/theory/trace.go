@@ -60,8 +60,8 @@ func (t *trace) take(ctx context.Context, c *study.Cell, objective *advise.Objec
 	return atomicfile.Write(path, func(w io.Writer) error { return gob.NewEncoder(w).Encode(t) })
 }
 
-// measure fills the trace of a run that was just played, from its table of rounds and the models that
-// were collected, and replays the run for its path.
+// measure fills the trace of a run that was just played, from its table of rounds and from t.models, the models that
+// were collected meanwhile. It then replays the run to measure the iterations within rounds (t.Path).
 func (t *trace) measure(ctx context.Context, c *study.Cell, objective *advise.Objective) (err error) {
 	rows, err := c.Run().Rounds()
 	if err != nil {

@@ -241,14 +241,16 @@ func newWaitCounts(p *problem.Problem, classes []string) *waitCounts {
 	return w
 }
 
-// addTask counts a task that has its outcome.
+// addTask counts a task of the round under way that has ended, and notes its class if it is the one for which the
+// round has waited longest so far. Of tasks that ended together the last one counts.
 func (w *waitCounts) addTask(e *round.TaskReport) {
 	class := w.problem.Fleet.Class(e.Client)
 	if !e.Probe {
 		w.outcomes[class].Tasks[e.Outcome]++
 	}
-	end, ok := metrics.WaitedUntil(e, w.problem.Config.CountsLater())
-	if ok && (w.slowest == noClass || end >= w.done) {
+	// The round does not wait for every task.
+	end, isAwaited := metrics.WaitedUntil(e, w.problem.Config.CountsLater())
+	if isAwaited && (w.slowest == noClass || end >= w.done) {
 		w.slowest = class
 		w.done = end
 	}

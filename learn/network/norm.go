@@ -29,8 +29,8 @@ const normEpsilon = 1e-5
 // String describes the layer in messages, behind its name.
 func (l NormLayer) String() string { return fmt.Sprintf(": %d groups", l.Groups) }
 
-// Shape keeps the shape. It refuses groups that are not equal, or have one value, which is always 0
-// then.
+// Shape keeps the shape. It refuses channels that cannot be divided into l.Groups equal groups, and groups of a single
+// value: normalised by itself, that would always be 0.
 func (l NormLayer) Shape(in Shape) (Shape, error) {
 	if err := in.require("", Image, Vector); err != nil {
 		return in, err

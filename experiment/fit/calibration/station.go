@@ -16,14 +16,19 @@ import (
 // deviceSession is the calibration of one device, as its goroutine knows it.
 type deviceSession struct {
 	*server
-	index   int
-	id      string
+	// index is the device's index among all that are measured, and id its id.
+	index int
+	id    string
+	// gateway is a gateway for this device alone, in which its index is onlyDevice.
 	gateway *gateway.Gateway
 	// task is the task that is open or, between two, the last one.
 	task *bus.Task
 	// events are those that were taken last from the gateway.
 	events []gateway.Event
 }
+
+// onlyDevice is the index of a device in its own gateway.
+const onlyDevice = 0
 
 // measureDevice measures the device with this index: it opens a gateway for it alone, measures it and ends
 // its run. A device that misbehaves is noted as a failure and ends nothing for the others.
@@ -83,7 +88,7 @@ func (d *deviceSession) serve(ctx context.Context) error {
 				d.id,
 				measured.Transfers,
 			)
-			d.gateway.GiveUp(0)
+			d.gateway.GiveUp(onlyDevice)
 		case err != nil:
 			return err
 		default:

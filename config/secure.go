@@ -154,9 +154,10 @@ func (c *Config) checkSecure() error {
 		{closing.UsesLate(c.Late), "late", "counts an update in another round than that of its masks (set drop)"},
 		{c.Aggregate.Weights == TakenWeights, "aggregate.weights", "taken is not fixed before the masks are made (set " +
 			"equal or samples)"},
-		{c.Aggregate.SiteRounds > 0, "aggregate.site_rounds", "has each site add up its clients' updates by itself, " +
-			"which is not played with masks (remove it)"},
-		{c.Network.Shared(), "network", "shares a link among transfers, and the stages' messages are not played " +
+		{c.Aggregate.SiteRounds > 0 && c.Privacy.Distributed.On(), "aggregate.site_rounds", "has as many sums as sites, of " +
+			"numbers of clients that vary, and noise is whole for one number (remove privacy.distributed)"},
+		// Where sites add up, their own transfers alone share links.
+		{c.Network.Shared() && c.Aggregate.SiteRounds == 0, "network", "shares a link among transfers, and the stages' messages are not played " +
 			"there (remove server_download_mbps, server_upload_mbps and sites)"},
 		{c.Overlap() > 0, "aggregate.algorithm", "has clients compute before a round's keys are sent (use another)"},
 		{attackers, "fleet", "has attackers: what they do to masks and shares is not played (remove " +

@@ -33,6 +33,17 @@ func TestSecureAggregation_Refusals(t *testing.T) {
 	}
 }
 
+// The numbers of clients whose updates sites add up vary, so that noise made for one number does not go with them.
+func TestDistributedNoise_NotAtSites(t *testing.T) {
+	_, err := Load("", []string{
+		"task=femnist", "clients=100", "cohort=20", "schedule.k0=5", "stop.rounds=2", "secure_aggregation.on=true",
+		"network.sites.count=4", "aggregate.site_rounds=2", "privacy.distributed={clip: 1, noise_multiplier: 4}",
+	})
+	if err == nil || !strings.Contains(err.Error(), "aggregate.site_rounds") || !strings.Contains(err.Error(), "one number") {
+		t.Error(err)
+	}
+}
+
 // Noise that clients add together is refused without secure aggregation, and with weights that differ.
 func TestDistributedNoise_Refusals(t *testing.T) {
 	for _, c := range []struct{ set, key, reason string }{

@@ -321,8 +321,9 @@ var Columns = []Column{
 		Field: func(r *round.Report) any { return &r.Secure.Recovered },
 	},
 	{
-		Name:  Secure + "unrecovered",
-		Help:  "1 if secure aggregation refused the round or could not recover its sum, else 0",
+		Name: Secure + "unrecovered",
+		Help: "1 if secure aggregation refused the round or could not recover its sum, else 0; where sites add up, how many of " +
+			"their own rounds",
 		Tag:   "secure/unrecovered",
 		Field: func(r *round.Report) any { return &r.Secure.Unrecovered },
 	},

@@ -143,13 +143,18 @@ func (a *Aggregator) trainSiteStage(ctx context.Context, round Round) ([]float64
 	updates := newUpdates(round.Tasks)
 	// sums holds one sum for each version of a site's model.
 	sums := map[uint64][]int64{}
+	// scales holds for each version the factor that its site applies to the sum.
+	scales := map[uint64]float64{}
 	// Tasks of one site start from one version. The shares of a site's updates sum to 1.
 	sites := splitByBase(updates, 1)
 	for _, site := range sites {
-		if _, err := a.weigh(updates[site.start:site.end]); err != nil {
+		weighing, err := a.weigh(updates[site.start:site.end])
+		if err != nil {
 			return nil, err
 		}
-		sums[updates[site.start].task.Model] = make([]int64, len(a.Params()))
+		version := updates[site.start].task.Model
+		scales[version] = weighing.scale
+		sums[version] = make([]int64, len(a.Params()))
 	}
 	spans := splitByBase(updates, a.queue.trainingJobCount(localSteps(updates)))
 	merge := func(part span, values []int64) error {
@@ -163,7 +168,7 @@ func (a *Aggregator) trainSiteStage(ctx context.Context, round Round) ([]float64
 		ofSite := updates[site.start:site.end]
 		version := ofSite[0].task.Model
 		buffers := a.nextBuffers(a.models.versions[version].params, ofSite)
-		if err := a.moveSite(ctx, round.Number, version, sums[version], buffers); err != nil {
+		if err := a.moveSite(ctx, round.Number, version, sums[version], scales[version], buffers); err != nil {
 			return nil, err
 		}
 	}
@@ -171,7 +176,7 @@ func (a *Aggregator) trainSiteStage(ctx context.Context, round Round) ([]float64
 }
 
 // moveSite replaces the own model of a site, the version with this number, by the next one: sum is the
-// exact sum of its clients' weighted updates, and buffers are the next values of the buffers, nil if
+// exact sum of its clients' weighted updates, to which the site applies scale, and buffers are the next values of the buffers, nil if
 // clients send none. A value that is not finite is an error that wraps [round.ErrDiverged]. roundNumber is
 // the round's.
 func (a *Aggregator) moveSite(
@@ -179,11 +184,12 @@ func (a *Aggregator) moveSite(
 	roundNumber int,
 	version uint64,
 	sum []int64,
+	scale float64,
 	buffers []float32,
 ) error {
 	// A published model is never changed, so the next one is a copy.
 	params := slices.Clone(a.models.versions[version].params)
-	algorithm.Default.Server(len(params)).Apply(params, sum, 1)
+	algorithm.Default.Server(len(params)).Apply(params, sum, scale)
 	copy(params[a.updateLength:], buffers)
 	if i := firstNotFinite(params); i != allFinite {
 		return fmt.Errorf(

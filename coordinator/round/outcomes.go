@@ -68,7 +68,7 @@ func (m *Machine) countAccepted(task *TaskState, late bool) {
 		m.stepsDone[task.Client] += int64(task.LocalSteps)
 	}
 	if m.secure != nil {
-		m.secure.uploaded(task.Task)
+		m.noteUpload(task)
 	}
 	// Under secure aggregation the sum of the round may yet be refused, and with it the update. With Holds
 	// the client gets no other task before the round has taken this update.

@@ -39,6 +39,9 @@ type Secure struct {
 	// Connected reports whether members sign a set of survivors, which is in the order of the ring: none
 	// signs one that could fall apart (secagg.Terms.CheckConnected). Nil means that they sign any.
 	Connected func(survives []bool) bool
+	// OfSite returns these terms for a site that asks this many clients, where sites add up updates: each own
+	// round of a site is a secure aggregation among its clients. Its own OfSite is nil.
+	OfSite func(members int) *Secure
 }
 
 // quorum returns the number of survivors that must sign out of n members (secagg.Terms.Quorum).
@@ -61,10 +64,11 @@ type SecureReport struct {
 	Members   int
 	Recovered int
 	// Unrecovered is 1 if the round's sum could not be recovered, or the round was refused, so that none
-	// of its updates counts.
+	// of its updates counts. Where sites add up, it is the number of their own rounds of which that is so, and
+	// Members and Recovered are sums over own rounds.
 	Unrecovered int
 	// Setup is how long the stages of keys and shares took, and Recovery how long those of survivors
-	// and recovery.
+	// and recovery; where sites add up, in the own round that took longest.
 	Setup    Time
 	Recovery Time
 	// Bytes are those that the stages and the words of 64 bits add to the round, in all.
@@ -230,9 +234,16 @@ func (s *secure) simulate(stage *secureStage) (end Time) {
 // of its download. Tasks of members that leave or are too late in a stage end there.
 func (m *Machine) setUpSecure() {
 	slices.SortFunc(m.secure.members, func(a, b SecureMember) int { return cmp.Compare(a.Task, b.Task) })
-	nothingDone := func(*SecureMember) Time { return 0 }
+	if m.config.SiteRounds > 0 {
+		m.setUpSites()
+		return
+	}
 	m.exchangeSecrets(m.round.Start, nothingDone)
 }
+
+// nothingDone is how much work of its own a member has done before the stages of keys and shares where its task
+// begins with them.
+func nothingDone(*SecureMember) Time { return 0 }
 
 // exchangeSecrets simulates the first two stages of secure aggregation, from the time start on: members send
 // their keys, and then shares of their secrets to their neighbours. workBefore returns how much work of its own
@@ -268,7 +279,7 @@ func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Tim
 	neighbours := count - 1
 	if count < secure.config.Minimum || neighbours < secure.config.Threshold {
 		m.refuseSecure(keysEnd)
-		m.round.Secure.Setup = keysEnd - start
+		m.noteSetup(keysEnd - start)
 		return
 	}
 	sharesEnd := secure.simulate(&secureStage{
@@ -281,15 +292,18 @@ func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Tim
 	})
 	count = m.endLate(ends, sharesEnd, func(member *SecureMember) { member.Finished = true })
 	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[1]
-	m.round.Secure.Setup = sharesEnd - start
+	m.noteSetup(sharesEnd - start)
 	count = m.dropLonely(sharesEnd)
-	m.round.Secure.Members = count
+	m.round.Secure.Members += count
 	if count < secure.config.Minimum {
 		m.refuseSecure(sharesEnd)
 		return
 	}
 	m.startWork(start, sharesEnd)
 }
+
+// noteSetup notes in the round's report how long the stages of keys and shares took: of several sites the longest.
+func (m *Machine) noteSetup(took Time) { m.round.Secure.Setup = max(m.round.Secure.Setup, took) }
 
 // endLate ends the tasks of members that were too late for a stage: those that finished it after end, when
 // it was over. ends[i] is when the i-th member of the stage finished it. It calls finish for each other
@@ -412,7 +426,7 @@ func (m *Machine) endInSetUp(task uint64, at Time, o Outcome) {
 // of them: all tasks that are still in the stages end as cancelled.
 func (m *Machine) refuseSecure(at Time) {
 	s := m.secure
-	m.round.Secure.Unrecovered = 1
+	m.noteUnrecovered()
 	for i := range s.members {
 		x := &s.members[i]
 		if x.HasStages {
@@ -421,6 +435,17 @@ func (m *Machine) refuseSecure(at Time) {
 			x.Finished = false
 		}
 	}
+}
+
+// noteUnrecovered notes in the round's report that a sum could not be recovered, or was refused: that of the round,
+// or another one of a site's own rounds.
+func (m *Machine) noteUnrecovered() {
+	r := &m.round.Secure
+	if m.config.SiteRounds > 0 {
+		r.Unrecovered++
+		return
+	}
+	r.Unrecovered = 1
 }
 
 // startWork continues the task of each member that has finished the stages of keys and shares. These stages
@@ -613,11 +638,17 @@ func (m *Machine) endSecure() {
 	s.underWay = 0
 }
 
-// beginRecovery simulates the last two stages of secure aggregation for a round that has closed, and sets the
-// timer for their end: the members that have uploaded (survivors) sign the set of survivors, and then reveal
-// the shares from which the masks of all are recovered. It marks the round as unrecovered if too few members
-// have uploaded, signed or revealed shares.
+// beginRecovery simulates the recovery of a round that has closed, and sets the timer for its end.
 func (m *Machine) beginRecovery() {
+	end, _ := m.simulateRecovery()
+	m.secure.timer = m.setTimer(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
+}
+
+// simulateRecovery simulates the last two stages of secure aggregation, from now on: the members that have uploaded
+// (survivors) sign the set of survivors, and then reveal the shares from which the masks of all are recovered. It
+// returns when they end, and whether the sum cannot be recovered, since too few members have uploaded, signed or
+// revealed shares. It notes both in the round's report.
+func (m *Machine) simulateRecovery() (end Time, failed bool) {
 	secure := m.secure
 	signed := make([]bool, len(secure.members))
 	signers := 0
@@ -637,22 +668,23 @@ func (m *Machine) beginRecovery() {
 	})
 	members := secure.countWhere(func(x *SecureMember) bool { return x.SentKeys })
 	uploaded := secure.countWhere(func(x *SecureMember) bool { return x.Uploaded })
-	end := signedAt
+	end = signedAt
 	// Members reveal shares only once enough of them have signed one set of survivors.
 	hasQuorum := signers >= secure.config.quorum(members)
-	failed := uploaded < secure.config.Minimum || !hasQuorum || !secure.isConnected()
+	failed = uploaded < secure.config.Minimum || !hasQuorum || !secure.isConnected()
 	if !failed {
 		end, failed = secure.recoverAll(signedAt, signed)
 	}
 	r := &m.round.Secure
-	r.Recovered = secure.countWhere(func(x *SecureMember) bool { return x.Finished && !x.Uploaded })
-	r.Recovery = end - m.now
+	// Of several sites the longest recovery counts.
+	r.Recovery = max(r.Recovery, end-m.now)
 	r.Bytes += int64(uploaded)*secure.config.Bytes[2] + int64(signers)*secure.config.Bytes[3]
 	if failed {
-		r.Unrecovered = 1
-		r.Recovered = 0
+		m.noteUnrecovered()
+		return end, true
 	}
-	secure.timer = m.setTimer(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
+	r.Recovered += secure.countWhere(func(x *SecureMember) bool { return x.Finished && !x.Uploaded })
+	return end, false
 }
 
 // isConnected reports whether the set of members that have uploaded is connected enough that members would
@@ -733,6 +765,9 @@ func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
 // recoveryEnds handles timer t, the end of a round's recovery, and completes the round. If the sum could
 // not be recovered, none of its updates counts.
 func (m *Machine) recoveryEnds(t Timer) error {
+	if m.config.SiteRounds > 0 {
+		return m.siteRecoveryEnds(t)
+	}
 	if err := clearTimer(&m.secure.timer, t); err != nil {
 		return err
 	}

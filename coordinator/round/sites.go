@@ -21,6 +21,13 @@ type SiteState struct {
 	Counts bool
 	// Clients are those that get a task in the site's next round, if they are available.
 	Clients []int32
+
+	// The remaining fields are of secure aggregation. Members are those of the site's own round, in the order of
+	// their tasks, Recovery is the timer RecoveryEnds or noTimer, and Unrecovered says that the sum of the own round
+	// cannot be recovered.
+	Members     []SecureMember
+	Recovery    uint64
+	Unrecovered bool
 }
 
 // siteOf returns the number of a simulated client's site.
@@ -106,6 +113,7 @@ func (m *Machine) startSiteRound(state *SiteState) error {
 	// Clients whose updates are accepted in this own round get into the list for the next one.
 	clients := state.Clients
 	state.Clients = nil
+	state.Members = nil
 	if int(state.Round) < m.config.SiteRounds {
 		for _, client := range clients {
 			if m.clients.available(int(client)) {
@@ -134,9 +142,14 @@ func (m *Machine) siteTaskEnds(t *TaskState, o Outcome) error {
 	s.Open--
 	if o == Accepted {
 		s.Clients = append(s.Clients, t.Client)
-		s.Counts = true
+		// Under secure aggregation their sum may yet be refused.
+		s.Counts = s.Counts || m.secure == nil
 	}
-	if s.Open > 0 {
+	switch {
+	case s.Open > 0:
+		return nil
+	case m.secure != nil && len(s.Clients) > 0:
+		m.beginSiteRecovery(s)
 		return nil
 	}
 	return m.startSiteRound(s)

@@ -143,6 +143,7 @@ func (s State) clone() State {
 	s.Sites = slices.Clone(s.Sites)
 	for i := range s.Sites {
 		s.Sites[i].Clients = slices.Clone(s.Sites[i].Clients)
+		s.Sites[i].Members = slices.Clone(s.Sites[i].Members)
 	}
 	s.Simulated.List = slices.Clone(s.Simulated.List)
 	s.Devices.List = slices.Clone(s.Devices.List)

@@ -79,7 +79,7 @@ func (c *Config) knowsSpeeds() bool {
 }
 
 // validateSecure returns an error if secure aggregation cannot work with the other rules of the run: late
-// updates, overlapping local steps, sites, shared transfers or batteries, and real devices in rounds that
+// updates, overlapping local steps, shared transfers of clients or batteries, and real devices in rounds that
 // overlap.
 func (c *Config) validateSecure() error {
 	secure := c.Secure
@@ -93,8 +93,9 @@ func (c *Config) validateSecure() error {
 		return errors.New("round: secure aggregation of rounds that overlap goes without devices")
 	case closing.HasGrace(c.Closing):
 		return errors.New("round: secure aggregation needs rounds that close with their last update, without grace")
-	case c.SiteRounds > 0, c.Server.shared(), c.Batteries != nil:
-		return errors.New("round: the stages of secure aggregation go with neither sites, shared transfers nor batteries")
+	// Where sites add up, the transfers that share links are those of the sites.
+	case c.Server.shared() && c.SiteRounds == 0, c.Batteries != nil:
+		return errors.New("round: the stages of secure aggregation go with neither shared transfers nor batteries")
 	case secure.Minimum < 2, secure.Threshold < 1, secure.Neighbours < secure.Threshold:
 		return fmt.Errorf("round: secure aggregation with %+v", *secure)
 	}

@@ -44,6 +44,15 @@ func (p *Problem) settleSecure() error {
 				"updates of different models is no mean of them (set all, deadline or first, or take group norm)",
 		}
 	}
+	// A site's model moves by a mean of its clients' models alone, and buffers have no units there.
+	if params, trainable := p.params(); trainable < params && c.Aggregate.SiteRounds > 0 {
+		return &config.KeyError{
+			Key:         "aggregate.site_rounds",
+			RelatedKeys: []string{"secure_aggregation.on", "model"},
+			Problem: "the model has values that are not trained, such as a batch norm's running means, which sites do " +
+				"not add up under masks (remove it, or take group norm)",
+		}
+	}
 	members := p.secureMembers()
 	plan, err := c.SecurePlan(members)
 	if err != nil {
@@ -51,7 +60,7 @@ func (p *Problem) settleSecure() error {
 	}
 	v := &Secure{
 		Plan:   plan,
-		Shift:  c.SecureShift(members),
+		Shift:  c.SecureShift(p.summedClients()),
 		Stages: stagesOf(&c.Secure, plan),
 	}
 	// Real devices aggregate among themselves, so they have a plan for their own number.
@@ -76,9 +85,21 @@ func (p *Problem) settleSecure() error {
 	return nil
 }
 
-// secureMembers returns the largest number of clients whose updates one sum can have: the cohort, and
-// real devices unless they are drawn into it, or, where rounds overlap, the updates that close a round.
+// secureMembers returns how many clients aggregate among each other: all whose updates the model's next version has
+// or, where sites add up, those of a site of the mean size, rounded up.
 func (p *Data) secureMembers() int {
+	c := &p.Config
+	all := p.summedClients()
+	if c.Aggregate.SiteRounds > 0 {
+		sites := c.Network.Sites.Count
+		return (all + sites - 1) / sites
+	}
+	return all
+}
+
+// summedClients returns the largest number of clients whose updates the next version of the model has: the cohort,
+// and real devices unless they are drawn into it, or, where rounds overlap, the updates that close a round.
+func (p *Data) summedClients() int {
 	c := &p.Config
 	// The clients of these updates aggregate among each other, however many are at work.
 	if closing.Overlaps(c.Close) {
@@ -130,21 +151,51 @@ func (p *Problem) secureRounds() *round.Secure {
 	if v == nil {
 		return nil
 	}
+	r := p.secureTerms(&v.Plan)
+	if p.Config.Aggregate.SiteRounds > 0 {
+		r.OfSite = p.siteTerms()
+	}
+	return r
+}
+
+// secureTerms returns the terms of a plan, as the round machine plays them.
+func (p *Problem) secureTerms(plan *secagg.Plan) *round.Secure {
 	r := &round.Secure{
-		Neighbours: v.Plan.Neighbours,
-		Threshold:  v.Plan.Threshold,
-		Colluders:  v.Plan.Colluders,
-		Minimum:    v.Plan.Minimum,
+		Neighbours: plan.Neighbours,
+		Threshold:  plan.Threshold,
+		Colluders:  plan.Colluders,
+		Minimum:    plan.Minimum,
 		Limit:      round.Time(math.Round(p.Config.Secure.StageSeconds * 1e9)),
 		// A plain update is as large as the model.
 		ExtraUpload: (p.Bits.Up - p.Bits.Down) / 8,
-		Connected:   func(survives []bool) bool { return v.Plan.CheckConnected(survives) == nil },
+		Connected:   func(survives []bool) bool { return plan.CheckConnected(survives) == nil },
 	}
 	// The machine counts bytes of both directions, for each member that finishes the stage.
-	for i, x := range v.Stages.Exchanges {
+	for i, x := range p.Secure.Stages.Exchanges {
 		r.Bytes[i] = (x.Bits.Up + x.Bits.Down) / 8
 	}
 	return r
+}
+
+// siteTerms returns a function that gives the terms of a site's own round by the number of the site's clients, each
+// chosen at first use. Too few clients for any plan have terms under which they are refused. The bytes of a stage are
+// those of a site of the mean size.
+func (p *Problem) siteTerms() func(members int) *round.Secure {
+	known := map[int]*round.Secure{}
+	return func(members int) *round.Secure {
+		terms := known[members]
+		if terms != nil {
+			return terms
+		}
+		plan, err := p.Config.SecurePlan(members)
+		if err != nil {
+			plan = p.Secure.Plan
+			plan.Minimum = members + 1
+		}
+		terms = p.secureTerms(&plan)
+		known[members] = terms
+		return terms
+	}
 }
 
 // Terms returns the terms of secure aggregation that real devices are told when they join, with the
@@ -172,10 +223,15 @@ func (p *Problem) AboutSecure() string {
 	if v == nil {
 		return ""
 	}
+	who := "Secure aggregation"
+	if p.Config.Aggregate.SiteRounds > 0 {
+		who = "Secure aggregation within each site, here of the mean size"
+	}
 	text := fmt.Sprintf(
-		"Secure aggregation: of %d clients each shares with %d neighbours, of which %d recover it. If at most %d collude "+
+		"%s: of %d clients each shares with %d neighbours, of which %d recover it. If at most %d collude "+
 			"and %d leave, it hides single updates but for a probability of %s, and fails to recover a sum with one "+
 			"of %s. A round with fewer than %d updates is refused.",
+		who,
 		v.Plan.Members,
 		v.Plan.Neighbours,
 		v.Plan.Threshold,

@@ -17,6 +17,7 @@ import (
 	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 	"fedpace/internal/testkit/testserver"
+	"fedpace/internal/testkit/throttle"
 )
 
 // hub is a server, another of a site that is its leaf node, and what answers requests for a model in the hub's place.
@@ -28,13 +29,13 @@ type hub struct {
 	site string
 
 	mu sync.Mutex
-	// chunks are the requests for the model's chunk that have arrived, and probes the others for the model.
+	// chunks are the requests for chunks of a model that have arrived, and probes the others for the model.
 	chunks, probes int
 }
 
-// openHub starts the servers. answer gets each request, in their order, and how many requests for the chunk and probes
-// have arrived with it.
-func openHub(t *testing.T, answer func(h *hub, m *nats.Msg, chunks, probes int)) *hub {
+// openHub starts the servers. The site gets this many Mbit/s from the hub, 0 for any number. answer gets each request, in
+// their order, and how many requests for chunks and probes have arrived with it.
+func openHub(t *testing.T, download float64, answer func(h *hub, m *nats.Msg, chunks, probes int)) *hub {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -52,11 +53,20 @@ func openHub(t *testing.T, answer func(h *hub, m *nats.Msg, chunks, probes int))
 		url:  "nats://" + listen,
 		site: "nats://" + site,
 	}
-	h.file = write("hub", fmt.Sprintf("listen: %q\nserver_name: hub\nleafnodes { listen: %q }\n", listen, leafs))
+	h.file = write("hub", fmt.Sprintf("listen: %q\nserver_name: hub\nleafnodes { listen: %q, compression: off }\n",
+		listen, leafs))
 	h.server = testserver.Start(t, h.file)
+	if download > 0 {
+		proxy, err := throttle.Start(throttle.Config{Server: leafs, Download: download})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { proxy.Close() })
+		leafs = proxy.Address()
+	}
 	testserver.Start(t, write("site", fmt.Sprintf("listen: %q\nserver_name: site\n"+
 		"mappings { \"$JS.API.DIRECT.GET.*.fedpace.*.model.*.*\": \"fedpace.$2.get.$1.$3.$4\" }\n"+
-		"leafnodes { remotes: [ { url: \"nats://%s\" } ] }\n", site, leafs)))
+		"leafnodes { remotes: [ { url: \"nats://%s\", compression: off } ] }\n", site, leafs)))
 	conn, err := nats.Connect(h.url, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
@@ -64,10 +74,10 @@ func openHub(t *testing.T, answer func(h *hub, m *nats.Msg, chunks, probes int))
 	t.Cleanup(conn.Close)
 	_, err = conn.Subscribe("fedpace.r.get.>", func(m *nats.Msg) {
 		h.mu.Lock()
-		if strings.HasSuffix(m.Subject, ".0") {
-			h.chunks++
-		} else {
+		if strings.HasSuffix(m.Subject, ".none") {
 			h.probes++
+		} else {
+			h.chunks++
 		}
 		chunks, probes := h.chunks, h.probes
 		h.mu.Unlock()
@@ -110,8 +120,8 @@ func (h *hub) sendNone(m *nats.Msg) {
 	}
 }
 
-// fetch gets the model as a device at the site does.
-func (h *hub) fetch() {
+// fetch gets a model as a device at the site does.
+func (h *hub) fetch(model []float32) {
 	h.Helper()
 	conn, err := natsconn.Connect(h.Context(), natsconn.Config{URL: h.site, Patience: -1, Slow: true})
 	if err != nil {
@@ -119,29 +129,29 @@ func (h *hub) fetch() {
 	}
 	defer conn.Close()
 	began := time.Now()
-	params, err := conn.AwaitModel(h.Context(), "r", bus.DigestOf(few), slow.Patience(h.T))
+	params, err := conn.AwaitModel(h.Context(), "r", bus.DigestOf(model), slow.Patience(h.T))
 	if err != nil {
 		h.Fatal(err)
 	}
-	if bus.DigestOf(params) != bus.DigestOf(few) {
-		h.Errorf("the model arrives as %v, want %v", params, few)
+	if bus.DigestOf(params) != bus.DigestOf(model) {
+		h.Errorf("the model arrives with %d parameters, want %d", len(params), len(model))
 	}
 	chunks, probes := h.requests()
-	h.Logf("%d requests for the chunk and %d probes took %.1f s", chunks, probes, time.Since(began).Seconds())
+	h.Logf("%d requests for chunks and %d probes took %.1f s", chunks, probes, time.Since(began).Seconds())
 }
 
-// requests returns how many requests for the chunk and probes have arrived so far.
+// requests returns how many requests for chunks and probes have arrived so far.
 func (h *hub) requests() (chunks, probes int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.chunks, h.probes
 }
 
-// wantChunks fails the test unless the chunk was asked for so many times.
+// wantChunks fails the test unless chunks were asked for so many times.
 func (h *hub) wantChunks(want int) {
 	h.Helper()
 	if got, _ := h.requests(); got != want {
-		h.Errorf("%d requests for the chunk, want %d", got, want)
+		h.Errorf("%d requests for chunks, want %d", got, want)
 	}
 }
 
@@ -151,7 +161,7 @@ func TestModel_LostBehindSite(t *testing.T) {
 	t.Cleanup(natsconn.ShortenProbes(300 * time.Millisecond))
 	t.Run("chunk lost twice", func(t *testing.T) {
 		t.Parallel()
-		h := openHub(t, func(h *hub, m *nats.Msg, chunks, probes int) {
+		h := openHub(t, 0, func(h *hub, m *nats.Msg, chunks, probes int) {
 			switch {
 			case !strings.HasSuffix(m.Subject, ".0"):
 				h.sendNone(m)
@@ -159,12 +169,12 @@ func TestModel_LostBehindSite(t *testing.T) {
 				h.sendChunk(m)
 			}
 		})
-		h.fetch()
+		h.fetch(few)
 		h.wantChunks(3)
 	})
 	t.Run("chunk and probe lost", func(t *testing.T) {
 		t.Parallel()
-		h := openHub(t, func(h *hub, m *nats.Msg, chunks, probes int) {
+		h := openHub(t, 0, func(h *hub, m *nats.Msg, chunks, probes int) {
 			switch {
 			case chunks == 2:
 				h.sendChunk(m)
@@ -172,13 +182,13 @@ func TestModel_LostBehindSite(t *testing.T) {
 				h.sendNone(m)
 			}
 		})
-		h.fetch()
+		h.fetch(few)
 		h.wantChunks(2)
 	})
 	t.Run("chunk slow", func(t *testing.T) {
 		t.Parallel()
 		var waiting *nats.Msg
-		h := openHub(t, func(h *hub, m *nats.Msg, chunks, probes int) {
+		h := openHub(t, 0, func(h *hub, m *nats.Msg, chunks, probes int) {
 			switch {
 			case probes == 0:
 				waiting = m
@@ -188,13 +198,13 @@ func TestModel_LostBehindSite(t *testing.T) {
 				h.sendNone(m)
 			}
 		})
-		h.fetch()
+		h.fetch(few)
 		h.wantChunks(1)
 	})
 	t.Run("hub restarts", func(t *testing.T) {
 		t.Parallel()
 		asked := make(chan bool, 1)
-		h := openHub(t, func(h *hub, m *nats.Msg, chunks, probes int) {
+		h := openHub(t, 0, func(h *hub, m *nats.Msg, chunks, probes int) {
 			switch {
 			case chunks == 1 && probes == 0:
 				asked <- true
@@ -208,6 +218,34 @@ func TestModel_LostBehindSite(t *testing.T) {
 			<-asked
 			h.restart()
 		}()
-		h.fetch()
+		h.fetch(few)
 	})
+}
+
+// Over a slow link between hub and site, where a chunk takes several times as long as the first probe waits, each chunk
+// is sent once.
+func TestModel_SlowBehindSite(t *testing.T) {
+	slow.Test(t, "each chunk takes eight seconds")
+	const seconds = 8
+	const chunks = 2
+	model := make([]float32, chunks*bus.ChunkBytes/4)
+	h := openHub(t, bus.ChunkBytes*8/1e6/seconds, func(h *hub, m *nats.Msg, _, _ int) {
+		if strings.HasSuffix(m.Subject, ".none") {
+			h.sendNone(m)
+			return
+		}
+		chunk := &bus.ModelChunk{Chunks: chunks, Params: uint32(len(model)), Values: make([]byte, bus.ChunkBytes)}
+		if strings.HasSuffix(m.Subject, ".1") {
+			chunk.Chunk = 1
+		}
+		b, err := bus.Marshal(nil, chunk)
+		if err == nil {
+			err = m.Respond(b)
+		}
+		if err != nil {
+			h.Error(err)
+		}
+	})
+	h.fetch(model)
+	h.wantChunks(chunks)
 }

@@ -3,12 +3,22 @@
 import { randomBytes } from "node:crypto";
 import { Refusal, roundToEven } from "./secure.js";
 
-// below draws a whole number below n, all with the same probability.
+// random is what was drawn and not used yet, from used on.
+let random = randomBytes(1 << 16), used = 0;
+
+// draw64 is a whole number of 64 random bits.
+function draw64() {
+  if (used === random.length) [random, used] = [randomBytes(1 << 16), 0];
+  used += 8;
+  return random.readBigUInt64LE(used - 8);
+}
+
+// below draws a whole number below n, which is below 2^63, all with the same probability.
 function below(n) {
-  const bits = n.toString(2).length, bytes = Math.ceil(bits / 8);
+  const multiples = 2n ** 64n - (2n ** 64n % n); // of n: draws from here on would favour low numbers
   for (;;) {
-    const x = BigInt.asUintN(bits, BigInt(`0x${randomBytes(bytes).toString("hex")}`));
-    if (x < n) return x;
+    const x = draw64();
+    if (x < multiples) return x % n;
   }
 }
 

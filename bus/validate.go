@@ -408,7 +408,8 @@ func (c *checker) secure(s *SecureTerms) {
 	c.number("secure.neighbours", int64(s.Neighbours), 2, MaxDevices)
 	c.number("secure.threshold", int64(s.Threshold), 2, int64(s.Neighbours))
 	c.number("secure.minimum", int64(s.Minimum), 3, MaxDevices)
-	c.number("secure.colluders", int64(s.Colluders), 0, int64(s.Minimum)-1)
+	// Of a sum with one honest member the colluders would know that member's update.
+	c.number("secure.colluders", int64(s.Colluders), 0, int64(s.Minimum)-2)
 	c.number("secure.shift", int64(s.Shift), 0, maxShift)
 	c.number("secure.max_weight", saturated(s.MaxWeight), 1, MaxDeviceSamples)
 }

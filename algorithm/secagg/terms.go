@@ -29,6 +29,10 @@ const MaxMembers = 1 << 20
 // other's update.
 const smallestMinimum = 3
 
+// smallestHonest is how many members of a sum must be honest at least: colluders subtract their own updates,
+// and what is left of one honest member would be that member's update.
+const smallestHonest = 2
+
 // Validate refuses terms under which a sum would hide nothing, or a secret could not be recovered:
 // it returns an error that names the number and its range.
 func (t Terms) Validate() error {
@@ -41,9 +45,9 @@ func (t Terms) Validate() error {
 	case t.Threshold < 2 || t.Threshold > t.Neighbours:
 		return fmt.Errorf("secagg: a threshold of %d shares of %d neighbours, want 2 to %d",
 			t.Threshold, t.Neighbours, t.Neighbours)
-	case t.Colluders < 0 || t.Colluders >= t.Minimum:
-		return fmt.Errorf("secagg: %d colluders and a minimum of %d survivors, want fewer colluders",
-			t.Colluders, t.Minimum)
+	case t.Colluders < 0 || t.Colluders > t.Minimum-smallestHonest:
+		return fmt.Errorf("secagg: %d colluders and a minimum of %d survivors, want at least %d survivors more",
+			t.Colluders, t.Minimum, smallestHonest)
 	}
 	return nil
 }
@@ -101,8 +105,7 @@ func Choose(n int, colluders, dropouts float64) (Plan, error) {
 	}
 	plan.Colluders = int(math.Floor(colluders * float64(n)))
 	survivors := n - plan.Dropouts
-	// A sum must hold two honest members at least: of one, it would be that member's update.
-	plan.Minimum = max(smallestMinimum, plan.Colluders+2)
+	plan.Minimum = max(smallestMinimum, plan.Colluders+smallestHonest)
 	if n < smallestMinimum || survivors < plan.Minimum {
 		return plan, fmt.Errorf("secagg: of %d members %d may leave and %d may collude, which leaves fewer than %d",
 			n, plan.Dropouts, plan.Colluders, plan.Minimum)

@@ -3,6 +3,7 @@ package secagg
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -31,6 +32,18 @@ func TestChoose_HoldsBounds(t *testing.T) {
 		}
 		t.Logf("n %d colluders %g dropouts %g: k %d, t %d, 2^%.1f, 2^%.1f", c.n, c.colluders, c.dropouts,
 			p.Neighbours, p.Threshold, math.Log2(p.PrivacyFails), math.Log2(p.RecoveryFails))
+	}
+}
+
+// Of a sum whose members are all colluders but one, these know that one's update.
+func TestTerms_HideOneHonestMember(t *testing.T) {
+	terms := Terms{Neighbours: 6, Threshold: 4, Colluders: 2, Minimum: 4}
+	if err := terms.Validate(); err != nil {
+		t.Errorf("two honest members: %v", err)
+	}
+	terms.Colluders = 3
+	if err := terms.Validate(); err == nil || !strings.Contains(err.Error(), "at least 2 survivors more") {
+		t.Errorf("one honest member: %v", err)
 	}
 }
 

@@ -120,7 +120,8 @@ export function cut(n, neighbours, colluders) {
 export class Member {
   constructor({ run, round, client, weight, terms, identity, drawn = {} }) {
     Object.assign(this, { context: contextOf(run, round), terms, identity, drawn });
-    if (terms.minimum < 3 || terms.threshold < 2 || terms.threshold > terms.neighbours || terms.colluders >= terms.minimum) {
+    const hides = terms.minimum >= 3 && terms.minimum >= terms.colluders + 2;
+    if (!hides || terms.threshold < 2 || terms.threshold > terms.neighbours) {
       throw new Refusal(`terms that hide nothing: ${JSON.stringify(terms)}`);
     }
     this.seed = drawn.seed ?? drawSecret();

@@ -124,7 +124,7 @@ class Member:
     def __init__(self, run, round, client, weight, terms, identity=None, share_key=None, draw=draw):
         self.context, self.terms, self.draw = context_of(run, round), terms, draw
         sound = terms["minimum"] >= 3 and 2 <= terms["threshold"] <= terms["neighbours"]
-        if not sound or terms["colluders"] >= terms["minimum"]:
+        if not sound or terms["minimum"] < terms["colluders"] + 2:
             raise Refusal(f"the terms {terms} hide nothing")
         self.identity = identity or Ed25519PrivateKey.generate()
         self.seed, self.secret = draw(), draw()

@@ -19,8 +19,8 @@ type arranged struct {
 	sum []int64
 }
 
-// newArranged allocates the memory of one worker. It returns nil if the problem's model has no arranged
-// arithmetic: [learn.NewArranged] knows which models have it.
+// newArranged allocates the memory of one worker that trains the problem's model with its weights arranged by
+// inputs ([learn.Arranged]). It returns nil if [learn.NewArranged] has no such arithmetic for the model.
 func newArranged(p *Problem) *arranged {
 	work := learn.NewArranged(p.Model, p.maxBatch(), p.Kernel)
 	if work == nil {

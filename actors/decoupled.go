@@ -44,7 +44,9 @@ func cut(state []float32, params int) copiedModel {
 	}
 }
 
-// Run implements [Steps]. A job without states wants only losses, and its steps run as without streaming.
+// Run implements [Steps]. The model that it passes to done differs from the base in one fragment alone, the one that
+// the client sends with this task. Job states (w.Local) hold what each client keeps: the memory of its steps, and a
+// [copiedModel]. A job without states wants only losses, and its steps run as without streaming.
 func (d *decoupled) Run(
 	ctx context.Context,
 	w *Work,
@@ -55,6 +57,7 @@ func (d *decoupled) Run(
 	}
 	d.sent = slices.Clone(w.Base)
 	for i := range w.Tasks {
+		// turn is the number of tasks that the client has done, from which the fragment follows.
 		turn := d.algorithm.Turn(w.Local[i])
 		first, err := d.task(ctx, w, i)
 		if err != nil {

@@ -456,8 +456,9 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 	return state, nil
 }
 
-// addBuffers adds the differences of a client's buffers of floats from those of base to the sum, each in
-// its unit. The buffers of the model equal those of base afterwards.
+// addBuffers adds the differences of a client's buffers of floats from those of base to the sum. Buffers may move
+// further than a sum of trained values can hold, so each difference counts in a larger unit ([learn.SumUnit]), by
+// which the receiver multiplies it. The buffers of the model equal those of base afterwards.
 func (t *Trainer) addBuffers(sum []int64, base, model []float32, a *Assignment) error {
 	for _, u := range learn.SumUnits(t.problem.Model, base) {
 		bad := learn.AddExact(sum[u.First:u.End], a.Weight, u.Scaled(model), u.Scaled(base))

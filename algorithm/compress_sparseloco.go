@@ -86,9 +86,9 @@ func (s *sparse) Compress(update []float32, draws *rand.PCG) {
 	}
 }
 
-// fourBins divides the values that are not 0 into four bins by their distance from the mean, in units of
-// one and a half standard deviations. bin returns the bin of a value, from 0 to 3, and means has the mean
-// of each bin.
+// fourBins divides the values that are not 0 into four bins by the formula of [SparseLoCo]: by their distance from
+// the mean, in units of one and a half standard deviations. bin returns the bin of a value, from 0 to 3, and means
+// has the mean of each bin, 0 for an empty one.
 func fourBins(values []float32) (bin func(float32) int, means [4]float32) {
 	n := 0.
 	sum := 0.

@@ -46,7 +46,9 @@ func (t TopK) Compressor(values int) Compressor {
 // largest finds the k-th largest magnitude by its bits, which are in the order of
 // magnitudes: first by the upper 16, then by the lower ones.
 type largest struct {
-	k     int
+	// k is the number of values that are kept.
+	k int
+	// count is the number of values with each digit of 16 bits, while digit runs.
 	count []int32
 }
 
@@ -72,8 +74,9 @@ func (l *largest) Compress(update []float32, _ *rand.PCG) {
 	}
 }
 
-// digit returns the k-th largest of the values' digits, and how many digits are larger than that. digitOf
-// returns the digit, of 16 bits, of a value's magnitude, and false for a value that does not count.
+// digit returns one digit, of 16 bits, of the k-th largest of some values, and how many of the values have a larger
+// digit. Of a magnitude's bits, digitOf returns the digit, and false for a value that is left out: in the search for
+// the lower digit, one whose upper digit differs.
 func (l *largest) digit(update []float32, k int, digitOf func(magnitude uint32) (digit int, ok bool)) (digit, larger int) {
 	clear(l.count)
 	for _, x := range update {
@@ -81,6 +84,7 @@ func (l *largest) digit(update []float32, k int, digitOf func(magnitude uint32) 
 			l.count[d]++
 		}
 	}
+	// The digits are counted from the largest one down, until k values are passed.
 	for digit = len(l.count) - 1; digit > 0 && larger+int(l.count[digit]) < k; digit-- {
 		larger += int(l.count[digit])
 	}

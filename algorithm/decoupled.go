@@ -59,8 +59,8 @@ func (a Decoupled) Weigh(weights []float64, _, staleness []int) ([]float64, floa
 // parameter as it got it last, for each fragment the version that it was of, and how many tasks it has done.
 func (a Decoupled) Copy(params int) int { return 2*params + a.Fragments + 1 }
 
-// Turn returns how many tasks a client has done, from what it keeps. A client that keeps nothing yet has
-// done none.
+// Turn returns how many tasks a client has done: the bits of the last value of what it keeps (see [Decoupled.Copy]).
+// A client that keeps nothing yet has done none.
 func (Decoupled) Turn(kept []float32) uint64 {
 	if len(kept) == 0 {
 		return 0

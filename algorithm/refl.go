@@ -41,13 +41,15 @@ func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float
 	return Staleness{1}.Weigh(weights, steps, staleness)
 }
 
-// Join implements [StaleWeigher]. The weight of a stale update is its share of the weights, times
+// Join implements [StaleWeigher]: it turns sum from the mean of the fresh updates into the weighted mean of all
+// updates. The fresh ones together have the weight freshShare, and a stale update has its share of the weights,
+// times
 //
-//	(1 − β)/(age + 1) + β (1 − e^(−distance/largest)/d)
+//	(1 − β)/(staleness + 1) + β (1 − e^(−distance/largest)/d)
 //
-// divided by the sum of all weights. distance is its squared distance from the mean of the fresh updates,
-// over the first trainable values, and largest is the largest such distance of the round. At the call sum
-// is the mean of the fresh updates; at the end it is the weighted mean of all.
+// where distance is its squared distance from the mean of the fresh updates, over the first trainable values,
+// and largest is the largest such distance of the round. All weights are then divided by their sum. Join
+// returns them, the stale updates' in their order and that of the fresh ones last.
 func (a REFL) Join(sum []int64, trainable int, freshShare float64, stale []Stale) []float64 {
 	distances := make([]float64, len(stale))
 	joinedWeights := make([]float64, len(stale)+1)
@@ -63,13 +65,14 @@ func (a REFL) Join(sum []int64, trainable int, freshShare float64, stale []Stale
 		if largest > 0 {
 			ratio = distances[i] / largest
 		}
-		age := 1 / float64(s.Staleness+1)
+		damping := 1 / float64(s.Staleness+1)
 		novelty := 1 - ExpMinus(ratio)/a.Divisor
-		joinedWeights[i] = s.Share * (float64((1-a.Beta)*age) + float64(a.Beta*novelty))
+		joinedWeights[i] = s.Share * (float64((1-a.Beta)*damping) + float64(a.Beta*novelty))
 	}
-	joinedWeights[len(stale)] = freshShare
+	freshIndex := len(stale)
+	joinedWeights[freshIndex] = freshShare
 	normalise(joinedWeights)
-	scaleSum(sum, sum, joinedWeights[len(stale)])
+	scaleSum(sum, sum, joinedWeights[freshIndex])
 	scaled := make([]int64, len(sum))
 	for i, s := range stale {
 		scaleSum(scaled, s.Update, joinedWeights[i])
@@ -85,10 +88,10 @@ func (a REFL) Join(sum []int64, trainable int, freshShare float64, stale []Stale
 type StaleWeigher interface {
 	Algorithm
 	// Join adds stale updates to sum, in place. Before, sum is the exact sum of the round's fresh updates,
-	// whose weights in it sum to 1; fresh is their share of all weights. The weights follow from the
+	// whose weights in it sum to 1; freshShare is their share of all weights. The weights follow from the
 	// first trainable parameters, and the others are added with the same ones. Join returns the weights,
 	// which sum to 1: that of each stale update and, last, that of the fresh ones together.
-	Join(sum []int64, trainable int, fresh float64, stale []Stale) (weights []float64)
+	Join(sum []int64, trainable int, freshShare float64, stale []Stale) (weights []float64)
 }
 
 // Stale is a stale update by itself.

@@ -82,11 +82,12 @@ func (a *adam) Start() {
 	a.power2 = 1
 }
 
-// Memory has the moments, and β1^t and β2^t as pairs of words, so that no bit is lost.
+// Memory returns the number of float32s that Save writes: both moments of each parameter, and two for each of
+// β1^t and β2^t.
 func (a *adam) Memory() int { return 2*len(a.mean) + 4 }
 
-// Save implements [StatefulStepper]. It writes both moments to dst, and then each power as two
-// words, the lower half first, so that no bit of the float64 is lost.
+// Save implements [StatefulStepper]. It writes to dst, which has [adam.Memory] values, both moments and then
+// the float64s β1^t and β2^t, each as the bits of two float32s, the lower half first, so that no bit is lost.
 func (a *adam) Save(dst []float32) {
 	unfilled := dst[copy(dst, a.mean):]
 	unfilled = unfilled[copy(unfilled, a.square):]

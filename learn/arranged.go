@@ -69,10 +69,11 @@ func (a *Arranged) Step(values []float32, b *Batch, rate float32) (float64, erro
 	return loss, checkFinite(loss)
 }
 
-// LastStep is Step where a client's update is all that counts afterwards: weight times the difference of the
-// values from base, as [AddExact] adds it to sum. Only a part of the update is added at once, and is no longer in
-// the values; the rest is where Changed says. It returns false if an update cannot be added: then values have
-// taken the step, and sum is undefined.
+// LastStep is Step for the last step of a client's task, after which only the client's update is needed: weight times
+// the difference of the values from base. It adds a part of that difference to sum at once, as [AddExact] does; these
+// values are those of base afterwards. The caller must add the rest, which is in the ranges that
+// Changed yields. added is false if an update is too large or not a number: then values have taken the step, and sum
+// is undefined.
 func (a *Arranged) LastStep(
 	values, base []float32,
 	b *Batch,

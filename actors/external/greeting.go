@@ -298,7 +298,9 @@ func (g *Greeting) checkBuffer(t Tensor) error {
 	if err := info.CheckType(); err != nil {
 		return err
 	}
-	if t.Trainable || t.Frozen == info.IsSentInteger() {
+	// Clients send integers with any rule but kept; those that are kept must be declared as frozen.
+	isKept := !info.IsSentInteger()
+	if t.Trainable || t.Frozen != isKept {
 		return fmt.Errorf("tensor %q has the rule %s: want it frozen if it is kept, else neither frozen nor trainable",
 			t.Name, t.Rule)
 	}

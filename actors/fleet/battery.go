@@ -188,6 +188,7 @@ func (f *Fleet) fill(
 	if b.chargeWatts == 0 || start >= limit {
 		return joules, limit
 	}
+	// Charging follows the client's availability, with the draws of that availability.
 	seed := f.seed
 	number := f.presenceNumber(client)
 	if b.hasOwnModel {
@@ -203,6 +204,7 @@ func (f *Fleet) fill(
 		charging := true
 		until := limit
 		if b.charging != nil {
+			// Where b.chargesAway is set, the battery is charged while the model says absent.
 			charging = b.charging.Present(seed, number, t) != b.chargesAway
 			until = min(limit, b.charging.Change(seed, number, t))
 		}

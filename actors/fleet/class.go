@@ -74,7 +74,7 @@ func (k *class) prepare(slowdown Slowdown, availability Availability, files *Fil
 // quantity is a speed or step time: the product of the client's own draw, which stays in all
 // rounds, and a factor drawn for each task.
 type quantity struct {
-	// clientDraw numbers the client's random bits for this quantity, and part those of a task.
+	// clientDraw numbers the client's random bits for this quantity, and taskDraw those of a task.
 	clientDraw, taskDraw uint64
 	// client is the distribution of the client's own value, and vary that of the factor by task.
 	client, vary Sampler

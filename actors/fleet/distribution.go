@@ -46,8 +46,8 @@ func (l *Sampler) maxDraw() float64 { return l.valueOrDraw(l.Max, math.MaxUint64
 // median returns the middle of the draws, 1 for a sampler that is not set.
 func (l *Sampler) median() float64 { return l.valueOrDraw(l.Median, 1<<63) }
 
-// valueOrDraw returns value, the sampler's Max or Median, if it is given. If it is 0, which means not given,
-// the result is the draw for the random bits. A sampler that is not set is the constant factor 1.
+// valueOrDraw returns value, which is the sampler's Max or Median, or the draw for the random bits if value is 0, which
+// means not given. For a sampler that is not set it returns 1, the factor that changes nothing.
 func (l *Sampler) valueOrDraw(value float64, bits uint64) float64 {
 	if l.isSet() && value == 0 {
 		return l.Quantile(bits)

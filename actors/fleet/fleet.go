@@ -426,7 +426,8 @@ func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits
 }
 
 // compute returns the time in nanoseconds that local steps take from time start on, -1 if it is out
-// of bounds. A fixed step time without spread is multiplied exactly; otherwise the sum of the steps
+// of bounds. part is the size of their minibatches as a share of a whole one. random holds the random bits of the
+// client and the task. A fixed step time without spread is multiplied exactly; otherwise the sum of the steps
 // is one normal draw (see Durations).
 func (k *class) compute(
 	random keys,
@@ -447,6 +448,7 @@ func (k *class) compute(
 			return -1
 		}
 		ns = int64(steps) * k.stepNs
+		// Whole minibatches need no rounding.
 		if part < wholeBatch {
 			ns = roundDuration(float64(n * float64(k.stepNs)))
 		}
@@ -456,7 +458,8 @@ func (k *class) compute(
 		seconds := float64(n * beta)
 		// The standard deviation of a sum of n steps is that of one times the root of n.
 		if hasSpread {
-			// taskFactor is the task's own factor on the time of a step, which beta has already.
+			// std is the sum of an absolute deviation and one relative to beta. taskFactor, the task's own factor on
+			// the time of a step, is in beta already.
 			taskFactor := k.step.factor(keyed.Nth(random.task, k.step.taskDraw))
 			std := float64(k.std*taskFactor) + float64(k.cv*beta)
 			z := portable.Normal(keyed.Hash(seed, keyed.Compute, uint64(client), task))
@@ -519,8 +522,8 @@ func (k class) mean(seed uint64, steps int, bits Bits) (Durations, error) {
 	return d.withOverhead(overhead, steps, bits), nil
 }
 
-// sample returns the mean duration of the first tasks of 4,096 clients. classOf gives the class and
-// key of a device.
+// sample returns the mean duration of the first tasks of 4,096 clients. classOf gives the class of a device, by its
+// number, and the key from which the device's random bits follow.
 func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, uint64)) (Durations, error) {
 	const sample = 4096
 	var down, compute, up float64
@@ -532,7 +535,8 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 		if k.shared {
 			start = int64(client)
 		}
-		d, err := f.durations(k, deviceKey, client, 0, steps, wholeBatch, bits, start)
+		const task = 0
+		d, err := f.durations(k, deviceKey, client, task, steps, wholeBatch, bits, start)
 		if err != nil {
 			return Durations{}, err
 		}

@@ -322,15 +322,16 @@ func (p *Pool) lookAhead(s *seat, may func(*Task) bool) *Task {
 	return s.sent.task
 }
 
-// run lets a seat, which is a process of this machine or a worker of a host, serve one job after the other until it
-// leaves or the pool is closed. A job whose host has gone is served by another
-// seat, as its reply follows from the task alone.
+// run lets a seat, which is a process of this machine or a worker of a host, serve one job after the other until the
+// seat leaves or the pool is closed. If a host fails, its job is queued for another seat, since the reply follows from
+// the task alone; a job at which too many hosts have failed is done with the error.
 func (p *Pool) run(s *seat) {
 	for {
 		j := p.next(s)
 		if j == nil {
 			return
 		}
+		// The app may now hold the data of the task's partition in this seat's memory (see steal).
 		s.known[j.task.Partition] = true
 		reply, err := s.serve(s.life, j.task)
 		hostFailed := err != nil && s.host != "" && p.ctx.Err() == nil

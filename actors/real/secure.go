@@ -160,10 +160,11 @@ func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 		Colluders:  int(s.Colluders),
 		Minimum:    int(s.Minimum),
 	}
-	// An update counts by the device's samples, at least 1 and at most what the run allows.
+	// An update counts by the device's samples, at least 1 and at most what the run allows. The device's own
+	// configuration may have a lower limit.
 	weight := min(s.MaxWeight, max(1, w.reportedSamples()))
-	if limit := w.config.Samples; limit > 0 {
-		weight = min(weight, limit)
+	if ownLimit := w.config.Samples; ownLimit > 0 {
+		weight = min(weight, ownLimit)
 	}
 	context := secagg.NewContext(t.Run, t.Task.Round)
 	member, err := secagg.NewClient(rand.Reader, context, terms, w.identity, uint32(t.Welcome.Client), weight)

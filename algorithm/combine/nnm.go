@@ -36,8 +36,8 @@ func (m NNM) thenRule() Rule {
 	return TrimmedMean{Byzantine: m.Byzantine}
 }
 
-// Validate refuses a number of updates for which the rule that combines the mixed ones does not tolerate
-// the Byzantine share.
+// Validate refuses a number of updates of which the rule behind the mixing (Then) cannot tolerate as many false ones
+// as the share says. For a rule without such a check, more than twice as many updates must come as may be false.
 func (m NNM) Validate(updates int) error {
 	if v, ok := m.thenRule().(interface{ Validate(updates int) error }); ok {
 		return v.Validate(updates)

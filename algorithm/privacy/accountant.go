@@ -22,7 +22,7 @@ type Draw struct {
 type Accountant struct {
 	multiplier float64
 	draw       Draw
-	// effective is the deviation of the noise relative to how far one additional client moves the sum.
+	// effective is the deviation of a round's noise relative to how far one client more or less can move the sum.
 	effective float64
 	// divergence holds the cost of one round for each order.
 	divergence []float64
@@ -63,8 +63,9 @@ func (a *Accountant) Epsilon(rounds int, delta float64) float64 {
 	if rounds <= 0 {
 		return 0
 	}
-	// To someone who knows the draws each round is a Gaussian mechanism. The epsilon of that is exact if
-	// the rate is 1, and a bound otherwise.
+	// To someone who knows the draws each round is a Gaussian mechanism, and so are all rounds together: a client
+	// moves their sums by sqrt(rounds)/effective deviations of the noise. The epsilon of that is exact if the rate
+	// is 1, and a bound otherwise.
 	minEpsilon := gaussianEpsilon(math.Sqrt(float64(rounds))/a.effective, delta)
 	for i, order := range orders {
 		minEpsilon = min(minEpsilon, epsilonFromDivergence(float64(rounds)*a.divergence[i], order, delta))
@@ -122,7 +123,8 @@ func Divergence(order, q, sigma float64) float64 {
 // analytic within πσ² of the real line, so that the trapezoidal rule errs by less than float64 does
 // (Trefethen, Weideman 2014).
 func logMomentByIntegral(order, q, sigma float64) float64 {
-	// Below σ = 0.02 the poles are far from both curves.
+	// The step is an eighth of σ, or less where σ is small, since the poles of the integrand are at a distance of
+	// πσ². Below σ = 0.02 they are far from both normal curves, so a step of σ/200 is small enough.
 	step := float64(sigma * max(min(1./8, sigma/4), 1./200))
 	var terms []float64
 	largest := math.Inf(-1)

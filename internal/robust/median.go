@@ -55,7 +55,7 @@ func MedianOf(values []float64, confidence float64) Estimate {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
 	if n == 0 {
-		return Estimate{math.NaN(), math.NaN(), math.NaN()}
+		return Estimate{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}
 	}
 	k := 0
 	if n > 100 {
@@ -71,7 +71,7 @@ func MedianOf(values []float64, confidence float64) Estimate {
 		}
 	}
 	k = max(k, 1)
-	return Estimate{sortedMedian(sorted), sorted[k-1], sorted[n-k]}
+	return Estimate{Value: sortedMedian(sorted), Low: sorted[k-1], High: sorted[n-k]}
 }
 
 // Deviation is a robust standard deviation: 1.4826 times the median distance of the values from their median.

@@ -311,7 +311,8 @@ func (o *Outcomes) R2Of() float64 {
 func (o *Outcomes) MeanBaselineOf() float64 {
 	sum := 0.0
 	for t := range o.Width {
-		sum += o.targetSumsOf(t).distances / float64(o.Len())
+		distancesFromMean := o.targetSumsOf(t).distances
+		sum += distancesFromMean / float64(o.Len())
 	}
 	return sum / float64(o.Width)
 }

@@ -137,7 +137,8 @@ func (a *Activation) gradient(p *Pass) []float32 {
 	return blockOf(a.dx, a.Size()*Lanes, a.keepDX, p)
 }
 
-// usedFeatures returns the features of the block that are not left out; nil: all are computed.
+// usedFeatures returns the segments of features that are not 0 in all samples of the block, to which a product may be
+// restricted. None stands for all features: they are not noted (used is nil), or nearly all are used.
 func (a *Activation) usedFeatures(p *Pass) []kernel.Segment {
 	if a.used == nil {
 		return nil

@@ -174,9 +174,10 @@ func (s *convStage) reserveWeight() {
 	s.dbias = alignedFloats(s.Maps)
 }
 
-// listWeightRuns sets s.weightRuns and reserves s.recent. The gradient of the weight is a sum of products over the
-// positions of s.rows rows of outputs: A is the gradient of an output, and B where its inputs lie in s.recent. That is
-// a ring of s.keep rows of inputs, sample by sample, so there is a list for each row with which it may begin.
+// listWeightRuns sets s.weightRuns and reserves s.recent, a ring of the s.keep rows of inputs that s.rows rows of
+// outputs read. The gradient of the weight is a sum of products, one for each position of these outputs. A segment is
+// a position: A is where its gradient lies among the outputs' gradients, and B where its inputs begin in the ring. The
+// first of the rows may lie at any place of the ring, so there is a list of segments for each place.
 func (s *convStage) listWeightRuns() {
 	s.keep = (s.rows-1)*s.Stride + s.Size
 	rowLength := Lanes * s.X.width()

@@ -167,10 +167,12 @@ func (t *convTiles) layOutInputGradient(s *convStage) {
 	}
 }
 
-// packWeights packs the weight of a step: as left tiles for the outputs and, transposed, for the inputs' gradient
-// if a stage before needs that.
+// packWeights packs the weight of a step, in which kernels have the order row, column, input: as left tiles for the
+// outputs, row by row of the kernels, and, transposed, for the inputs' gradient if a stage before needs that, tap by
+// tap. Both have a row of tiles for each 16 maps or inputs, of chunks of 32 in the direction of the sum.
 func (t *convTiles) packWeights(s *convStage) {
 	in := s.X.Channels
+	// run is the number of weights in one row of a kernel.
 	run := s.Size * in
 	chunks := kernel.TileChunks(run)
 	for ky := range s.Size {

@@ -55,7 +55,7 @@ func (l DenseLayer) Stage(place *Place) Stage {
 	activation.needRows = true
 	if !place.network.collects {
 		activation.keepX = true
-		// The outputs may share the memory of another activation, which must keep its gradients, too.
+		// The outputs may share the memory of another activation (shadows), which must keep its gradients, too.
 		for ; y != nil; y = y.shadows {
 			y.keepDX = true
 		}
@@ -95,20 +95,22 @@ type activeOutputs struct {
 // sizes returns the numbers of inputs and outputs of a sample.
 func (s *denseStage) sizes() (in, outputs int) { return s.X.Channels, s.Y.Channels }
 
-// Forward computes W x + b, with a ReLU if one follows. Inputs that are 0 in the whole block are left
-// out.
+// Forward computes W x + b, with a ReLU if one follows. The parameters are W, a row of inputs for each output, and
+// then b. Inputs that are 0 in the whole block are left out.
 func (s *denseStage) Forward(pass *Pass) {
 	in, outputs := s.sizes()
+	bias := pass.Parameters[in*outputs:]
 	op := kernel.Bias
 	if s.Y.relu {
 		op = kernel.BiasReLU
 	}
+	// The kernel may read the samples as the batch has them, a row each, without a block of their transpose.
 	if s.readsRows {
 		s.network.isa.GemmOfRows(outputs, pass.Samples, in, kernel.Matrix{Data: pass.Parameters, LD: in},
-			kernel.Matrix{Data: s.X.sampleRows(pass), LD: in}, kernel.Block(s.Y.values(pass)), op,
-			pass.Parameters[in*outputs:])
+			kernel.Matrix{Data: s.X.sampleRows(pass), LD: in}, kernel.Block(s.Y.values(pass)), op, bias)
 		return
 	}
+	// The sum over the inputs is one segment of all of them.
 	depth := in
 	segments := kernel.FullDepth
 	// Features that are 0 in all samples are no part of the sum: the product takes the others in runs
@@ -119,7 +121,7 @@ func (s *denseStage) Forward(pass *Pass) {
 	}
 	s.network.isa.GemmSum(outputs, s.network.isa.Columns(pass.Samples), depth, segments,
 		kernel.Operand{Data: pass.Parameters, Row: in, Col: 1},
-		kernel.Block(s.X.values(pass)), kernel.Block(s.Y.values(pass)), op, pass.Parameters[in*outputs:], 0)
+		kernel.Block(s.X.values(pass)), kernel.Block(s.Y.values(pass)), op, bias, 0)
 }
 
 // Backward computes the gradient of the inputs, dx = Wᵀ dy. Where the inputs are the outputs of a

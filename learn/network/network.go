@@ -489,7 +489,7 @@ func (n *network) backward(list []*link, p *Pass) {
 func (l *link) selectParameters(p *Pass) {
 	p.Parameters = p.all[l.offset:][:l.params]
 	p.Gradient = nil
-	// Stages that keep their gradient themselves write nothing here.
+	// Stages with an updater keep their gradient themselves and write nothing here.
 	if l.updater == nil && l.network.grad != nil {
 		p.Gradient = l.network.grad[l.offset:][:l.params]
 	}
@@ -557,11 +557,12 @@ func (n *network) readImages(pass *Pass) {
 	in := activation.Channels
 	ld := activation.width()
 	x := activation.values(pass)
+	// all begins with the first image of the block.
 	all := pass.batch.X[pass.first*in*height*width:]
 	for y := range activation.Height {
 		for s := range pass.Samples {
-			// n.row holds one row of the image for each sample, with the channels of a position
-			// side by side.
+			// n.row holds one row of the image for each sample, of ld values: the channels of a position lie side
+			// by side, and the row begins and ends with positions of the border. row is the part between these.
 			row := n.row[s*ld+activation.border*in:][:activation.Width*in]
 			for c := range in {
 				index := c

@@ -18,7 +18,8 @@ func (b *Batch) keepOutputs(z []float32, n int) {
 }
 
 // keepLogits is keepOutputs for outputs that are logits. Of more than [metric.MaxScored] classes it keeps only
-// the predicted one, that of the first largest logit.
+// the number of the predicted one, that of the first largest logit. The logit of class k of sample s is
+// z[k*Lanes+s].
 func (b *Batch) keepLogits(z []float32, n int) {
 	width := len(z) / Lanes
 	if width <= metric.MaxScored {

@@ -159,8 +159,9 @@ func (s *convStage) computeGroup(layout *packing, y, g int, dst []float32, op ke
 	)
 }
 
-// forwardPacked computes the outputs of a block as [convStage.Forward] does, but group by group: each group
-// of positions is computed into a buffer and copied to its positions. op is applied to the outputs.
+// forwardPacked computes the outputs of a block as [convStage.Forward] does, but group by group: some neighbouring
+// positions of a row of outputs are computed by one product into a buffer, and copied to their positions in the
+// output. op is applied to the outputs.
 func (s *convStage) forwardPacked(layout *packing, pass *Pass, op kernel.Op) {
 	output := s.Y.values(pass)
 	product := s.packed.product
@@ -169,8 +170,10 @@ func (s *convStage) forwardPacked(layout *packing, pass *Pass, op kernel.Op) {
 		s.gather(layout, y, pass)
 		for g := range layout.groups {
 			s.computeGroup(layout, y, g, product, op, pass.Samples)
+			// The product has a row for each map, with a piece of the block's samples for each position.
+			groupStart := first + y*row + g*layout.positions*column
 			s.network.isa.CopyPieces(
-				kernel.Pieces{Data: output[first+y*row+g*layout.positions*column:], Row: channel, Step: column},
+				kernel.Pieces{Data: output[groupStart:], Row: channel, Step: column},
 				kernel.Pieces{Data: product, Row: layout.ld, Step: pass.Samples},
 				s.Maps,
 				layout.groupSize(g, s.width),

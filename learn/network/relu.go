@@ -18,8 +18,8 @@ func (ReLULayer) Stage(place *Place) Stage { return reluStage{place} }
 // reluStage is a ReLU that no other stage has taken in.
 type reluStage struct{ *Place }
 
-// Forward computes max(0, x) for all values of a block, in runs that are one piece of memory in
-// both activations.
+// Forward computes max(0, x) for all values of a block. Inputs and outputs may have different layouts, so it goes over
+// the values in runs that are one piece of memory in both ([commonRuns]).
 func (s reluStage) Forward(p *Pass) {
 	count, length := commonRuns(s.X, s.Y)
 	for i := range count {

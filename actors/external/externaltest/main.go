@@ -348,15 +348,17 @@ func (t *trainer) steps(m *message, x *task, base, local []float32) (first float
 		pull = algorithm.FedProx{Mu: float64(m.Train.Proximal)}.Client(n)
 		pull.Start(base[:n], nil, nil)
 	}
+	// The rows of each step's minibatch stand behind their number.
 	rows := t.rows(x.Rows)
 	for k := range x.Steps {
 		size := int(rows[0])
 		batch := t.batch(rows[1 : 1+size])
 		rows = rows[1+size:]
-		// Buffers are running means of the samples, as in a batch normalisation.
+		// Behind the parameters lie buffers of floats, the running means of the samples, as in a batch normalisation.
 		for i := range t.buffers {
 			local[n+i] = 0.9*local[n+i] + 0.1*float32(t.scale)*batch.X[i]
 		}
+		// Behind them are the number of steps, and whether it is odd (see greet).
 		if t.integers {
 			local[n+t.buffers]++
 			local[n+t.buffers+1] = 1 - local[n+t.buffers+1]

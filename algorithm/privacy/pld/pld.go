@@ -191,19 +191,19 @@ func (p *distribution) sumBounds(rounds int) (low, high float64) {
 	return low - slack, high + slack
 }
 
-// logMoment returns the logarithm of the mean of e^(order · loss). The largest exponent is taken
-// out of the sum, so that nothing overflows.
+// logMoment returns the logarithm of the mean of e^(order · loss) over the finite losses, where the loss of index i
+// is (first + i)·step. The largest exponent is taken out of the sum, so that nothing overflows.
 func (p *distribution) logMoment(order float64) float64 {
 	largest := math.Inf(-1)
-	for i, x := range p.probabilities {
-		if x > 0 {
-			largest = max(largest, order*float64(p.first+i)*p.step+math.Log(x))
+	for i, probability := range p.probabilities {
+		if probability > 0 {
+			largest = max(largest, order*float64(p.first+i)*p.step+math.Log(probability))
 		}
 	}
 	sum := 0.0
-	for i, x := range p.probabilities {
-		if x > 0 {
-			sum += math.Exp(order*float64(p.first+i)*p.step + math.Log(x) - largest)
+	for i, probability := range p.probabilities {
+		if probability > 0 {
+			sum += math.Exp(order*float64(p.first+i)*p.step + math.Log(probability) - largest)
 		}
 	}
 	return largest + math.Log(sum)

@@ -191,8 +191,8 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 	}
 }
 
-// packRows packs rows i to i+2 of A side by side into p.a, which then has an element for each k of each
-// segment. If the matrix ends before row i+2, its last row is repeated.
+// packRows packs rows i to i+2 of A, which has m rows, side by side into p.a. That then has an element for each of the
+// k columns of each segment. If the matrix ends before row i+2, its last row is repeated.
 func (p *pack) packRows(i, m, k int, segments []Segment, a Operand) {
 	p.a = resized(p.a, k*len(segments))
 	packedRows := p.a
@@ -212,14 +212,14 @@ func (p *pack) packRows(i, m, k int, segments []Segment, a Operand) {
 	}
 }
 
-// packColumns packs the columns j to j + width - 1 of B in pairs into p.b, which then has, for each pair,
-// an element of both columns for each k of each segment. If the matrix ends with the first column of a
-// pair, that column is repeated.
+// packColumns packs the columns j to j + width - 1 of B, which has n columns, in pairs into p.b. That then has, for
+// each pair, an element of both columns for each of the k rows of each segment. If the matrix ends with the first
+// column of a pair, that column is repeated.
 func (p *pack) packColumns(j, width, n, k int, segments []Segment, b Matrix) {
 	p.b = resized(p.b, (width+1)/2*k*len(segments))
 	packedColumns := p.b
 	for c := j; c < j+width; c += 2 {
-		// Behind the last column there is none, and the last is taken twice.
+		// second is the distance of the pair's second column from the first: 0 if there is none behind the last column.
 		second := min(1, n-1-c)
 		for _, segment := range segments {
 			offset := segment.B + c

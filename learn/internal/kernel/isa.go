@@ -117,7 +117,8 @@ type (
 		ldw int, base *float32, sum *int64, weight float64) int
 )
 
-// vectors returns the routines of the instruction set, or nil where not everything is in assembly.
+// vectors returns the routines of the instruction set, or nil for one that has only some of its routines, or none, in
+// assembly (lanes is 0): the caller then computes in plain Go.
 func (isa ISA) vectors() *routine {
 	if r := &routines[isa]; r.lanes > 0 {
 		return r

@@ -44,20 +44,21 @@ type Pieces struct {
 	Row, Step int
 }
 
-// CopyPieces copies the first n floats of all pieces in order: rows rows of pieces pieces each. Up
-// to 7 floats behind each piece may be copied, too; these must exist in src and dst.
-func (isa ISA) CopyPieces(dst, src Pieces, rows, pieces, n int) {
+// CopyPieces copies n floats of each piece from src to dst. Both have so many rows, of so many pieces each. Up to
+// 7 floats behind the n may be copied, too; these must exist in src and dst.
+func (isa ISA) CopyPieces(dst, src Pieces, rows, piecesPerRow, n int) {
+	// Assembly copies whole chunks of 8 floats, and takes distances in bytes.
 	chunks := (n + 7) / 8
 	// last returns the index of the last float that is read or written. Assembly does not check it.
-	last := func(p Pieces) int { return (rows-1)*p.Row + (pieces-1)*p.Step + 8*chunks - 1 }
+	last := func(p Pieces) int { return (rows-1)*p.Row + (piecesPerRow-1)*p.Step + 8*chunks - 1 }
 	_, _ = dst.Data[last(dst)], src.Data[last(src)]
 	if v := isa.vectors(); v != nil {
-		v.copyPieces(&dst.Data[0], 4*dst.Row, 4*dst.Step, &src.Data[0], 4*src.Row, 4*src.Step, rows, pieces, chunks)
+		v.copyPieces(&dst.Data[0], 4*dst.Row, 4*dst.Step, &src.Data[0], 4*src.Row, 4*src.Step, rows, piecesPerRow, chunks)
 		return
 	}
 	// Plain Go copies exactly n floats of each piece.
 	for i := range rows {
-		for j := range pieces {
+		for j := range piecesPerRow {
 			copy(dst.Data[i*dst.Row+j*dst.Step:][:n], src.Data[i*src.Row+j*src.Step:])
 		}
 	}

@@ -75,7 +75,8 @@ func (isa ISA) NonZeros(mask []uint16, x []float32) {
 	nonZerosGo(mask, x)
 }
 
-// nonZerosGo is NonZeros in plain Go.
+// nonZerosGo is [ISA.NonZeros] in plain Go: a word of mask for 16 values, with the first one in the lowest bit. It
+// tests the bits of a value, so that a negative zero is not 0.
 func nonZerosGo(mask []uint16, x []float32) {
 	for first := 0; first < len(x); first += 16 {
 		word := uint16(0)

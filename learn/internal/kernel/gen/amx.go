@@ -205,6 +205,7 @@ func packPairs(suffix string, parts int) {
 	pairs := GP64()
 	MOVQ(U32(16), pairs)
 
+	// A pair of rows is interleaved into one row of the tile. k is the number of rows that are left.
 	Label("pair")
 	CMPQ(k, Imm(1))
 	JLE(LabelRef("end"))
@@ -227,7 +228,8 @@ func packPairs(suffix string, parts int) {
 	JG(LabelRef("chunk"))
 	JMP(LabelRef("next"))
 
-	// The last row of an odd number has no second, and behind the last row are zeros.
+	// The last row of an odd number has no second, and behind the last row are zeros. The flags are still those of the
+	// comparison of k with 1, so the jump is taken if no row is left.
 	Label("end")
 	VPXORD(low, low, low)
 	VPXORD(high, high, high)

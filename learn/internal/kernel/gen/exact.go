@@ -32,9 +32,11 @@ type exactTerms struct {
 	weight, magic reg.VecVirtual
 }
 
-// newExactTerms loads the constants of terms whose weight, a float64, is in memory.
+// newExactTerms writes the loads of the constants of terms into registers. weight is where in memory the terms'
+// weight is, a float64.
 func newExactTerms(s simd, weight Mem) exactTerms {
 	t := exactTerms{s: s, weight: spread(s, weight)}
+	// Only AVX-512, which has masks, converts float64 to int64 itself.
 	if !s.masks {
 		t.magic = spread(s, exactMagic())
 	}

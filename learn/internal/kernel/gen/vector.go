@@ -34,7 +34,7 @@ func expInRange(s simd, x reg.VecVirtual) {
 	VMULPS(x, p, p)
 	VFMADD213PS(x, x, p)
 	VADDPS(s.vector(1), p, p)
-	// 2^n from its exponent. 1.0 has the bias.
+	// The bits of 2^n are those of 1.0, whose exponent is the bias alone, with n added to the exponent.
 	VCVTPS2DQ(n, n)
 	VPSLLD(Imm(23), n, n)
 	VPADDD(s.vector(1), n, n)

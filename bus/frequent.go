@@ -33,7 +33,7 @@ func marshalFrequent(dst []byte, m proto.Message) (b []byte, ok bool) {
 }
 
 // appendFrequent appends the encoding of m by the generated code, which fills a buffer of exactly
-// SizeVT bytes from its end.
+// SizeVT bytes from its end. ok is false if that code fails; b then holds nothing of use.
 func appendFrequent[T interface {
 	SizeVT() int
 	MarshalToSizedBufferVT([]byte) (int, error)

@@ -197,7 +197,7 @@ const (
 func (q *backlog) wrote(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// The bytes of a backlog that was given up are no longer counted.
+	// The bytes of a backlog that was given up are no longer counted, neither for the device nor for all together.
 	if !q.broken {
 		q.waiting.Add(-int64(n))
 		q.all.add(-int64(n))

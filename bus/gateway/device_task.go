@@ -127,19 +127,20 @@ func (d *Device) begin(ctx context.Context, arrival deviceArrival) (*DeviceTask,
 }
 
 // sendAgain sends a finished update once more, because its run was interrupted and has sent the task
-// again. life ends when the run moves on, which also ends the wait for an answer.
-func (d *Device) sendAgain(life context.Context, run string, sent *bus.DeviceUpdate) error {
+// again. taskLife is the life of the task: it ends when the run moves on, which also ends the wait for an answer. It
+// returns an error only if the device itself has ended; the user gets notice of any other failure.
+func (d *Device) sendAgain(taskLife context.Context, run string, sent *bus.DeviceUpdate) error {
 	d.Phase(bus.Upload)
-	err := d.send(life, run, sent)
+	err := d.send(taskLife, run, sent)
 	d.mu.Lock()
-	// The run moved on, so an update without an answer is nothing to report.
-	over := life.Err() != nil
+	// If the run moved on, an update without an answer is nothing to report.
+	runMovedOn := taskLife.Err() != nil
 	d.stopWork()
 	d.mu.Unlock()
 	if d.life.Err() != nil {
 		return err
 	}
-	if err != nil && !over {
+	if err != nil && !runMovedOn {
 		d.Notice(fmt.Sprintf("Task %d: %v.", sent.Task, err))
 	}
 	return nil

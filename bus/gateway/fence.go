@@ -38,8 +38,9 @@ type fence struct {
 	lowerSince time.Time
 }
 
-// admits notes the token of a message that a run has sent, and reports whether the device may take the message at the
-// time now: it has no token, none higher was heard, or lower ones alone have come for fencePatience.
+// admits notes the token of a message that a run has sent, and reports whether the device may take the message, which
+// arrives at the time now. It may if the message has no token (noFence), if no higher token was heard from the run, or
+// if for fencePatience only tokens below the highest have come, without a pause of more than fencePause.
 func (f fences) admits(run string, token uint64, now time.Time) bool {
 	if token == noFence {
 		return true
@@ -52,8 +53,10 @@ func (f fences) admits(run string, token uint64, now time.Time) bool {
 	switch {
 	case !isLower:
 		highest = fence{token: token}
+	// The lower tokens begin here, or begin again after a pause.
 	case highest.lowerSince.IsZero() || now.Sub(highest.heard) > fencePause:
 		highest.lowerSince = now
+	// The coordinator with the higher token is gone, so this token becomes the highest.
 	case now.Sub(highest.lowerSince) > fencePatience:
 		highest = fence{token: token}
 		isLower = false

@@ -452,12 +452,13 @@ func (g *Gateway) Stats() (stats Stats) {
 			stats.Refused += int64(n)
 		}
 		switch {
-		// The device that was silent the longest decides v.Oldest.
+		// Of the devices that take part, the one that was silent the longest decides stats.Oldest.
 		case p.joined:
 			stats.Present++
 			if stats.Oldest.IsZero() || p.lastHeard.Before(stats.Oldest) {
 				stats.Oldest = p.lastHeard
 			}
+		// This device took part, and neither said that it leaves nor was banned for a flood of messages.
 		case !p.lastHeard.IsZero() && !p.departed && !p.flooded:
 			stats.Silent++
 		}

@@ -276,6 +276,7 @@ func (p *peer) leave() {
 	// The process that takes the place has not got the task before it says so.
 	p.reportedTask = noTask
 	p.task = noTask
+	// The parts of an update that have come are dropped.
 	p.values = nil
 	p.packed = nil
 }
@@ -375,10 +376,10 @@ func (p *peer) outranked(token uint64) bool {
 	return true
 }
 
-// checkJoin decodes a join into j. It returns an error that says why the device cannot take part, and
-// the reason under which the refusal is counted. It notes the largest number of samples that the device's
-// credentials allow, which is part of the message's subject: the server lets a device publish on that
-// subject alone.
+// checkJoin decodes the message m into join. It returns an error that says why the device cannot take part, and
+// the reason under which the refusal is counted. It notes in maxSamples the largest number of samples that the
+// device's credentials allow, or 0 if they set no limit. The limit is part of the message's subject, and the server
+// lets a device publish on its own subject alone.
 func (p *peer) checkJoin(m *bus.RawMessage, join *bus.Join) (reason string, err error) {
 	if err := bus.Unmarshal(m.Data, join); err != nil {
 		return ReasonMalformed, err
@@ -396,7 +397,7 @@ func (p *peer) checkJoin(m *bus.RawMessage, join *bus.Join) (reason string, err 
 			return ReasonUnfit, err
 		}
 	}
-	// The server lets a device publish only on the subject with its own limit.
+	// A subject without a limit leaves limit at 0.
 	limit, limited := subject.JoinLimit(m.Subject)
 	unlimited := m.Subject == subject.Device(p.gateway.run, p.id, subject.Join)
 	if !limited && !unlimited {

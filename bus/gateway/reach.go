@@ -205,8 +205,9 @@ func (p *peer) forgetAnswer() {
 	p.answered = answered{}
 }
 
-// checkTask treats the device as not reached if its open task has not reached it for taskTime. It is called when the
-// device has sent something that it would not have sent with the task.
+// checkTask ends the device's part in the run, as of one that is not reached, if its open task was sent taskSends
+// times, the first time taskTime ago or more, and the device has not confirmed it. It is called when the device has
+// sent something that it would not have sent with the task.
 func (p *peer) checkTask() {
 	isOpen := p.task != noTask && !p.decided
 	isOverdue := p.sendCount >= taskSends && time.Since(p.sent) >= taskTime

@@ -68,7 +68,8 @@ func (q *planQueue) slab(count int) *planSlab {
 	return s
 }
 
-// put adds plans, all of which lie in the slab s, for the next take.
+// put adds plans for the next take. They are the first s.count plans of the slab s, which becomes one of the filled
+// ones: its memory is in use until the take after the next.
 func (q *planQueue) put(s *planSlab, plans []bus.ClientPlan) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

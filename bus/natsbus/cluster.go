@@ -161,25 +161,28 @@ func (w *leaderlessWatch) silenceOf(name string, started time.Time) silence {
 	return s
 }
 
-// deleteStream deletes a stream without a leader, on behalf of the name that is overdue: the stream itself or
-// its consumer. It does nothing and returns an error if the cluster itself does not answer: without the
-// cluster's leader nothing could be made again, so the connection moves to another server, which may have more
-// of the cluster around it. If the stream stays silent, it is not deleted again before twice the time has passed.
-// The attempt in which a request failed may be over, so its context does not bound this. The error is not transient if
-// the cluster will have no leader by itself (headless).
+// deleteStream deletes a stream without a leader. name is what isOverdue was true for: the stream itself or its
+// consumer. If the stream that is made again stays silent, too, it is not deleted before twice the time has passed.
+//
+// If the cluster's own leader does not answer, the stream is left, since it could not be made again, and the
+// connection moves to another server, which may have more of the cluster around it. The error is then transient,
+// unless w.cluster has seen for so long that no server has a leader that the cluster will get none by itself.
+//
+// ctx gives values alone: its end, with which the attempt of the failed request ends, does not end the deletion.
 func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string) error {
 	ctx = context.WithoutCancel(ctx)
 	asking, cancel := w.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
 	// The leader of the cluster answers this request.
 	if _, err := w.js.AccountInfo(asking); err != nil {
-		// If a majority of the servers is up and has no leader all the same, waiting does not help.
+		// w.cluster notes the silence of this server. If a majority of the servers is up and has no leader all the same,
+		// waiting does not help.
 		w.cluster.known(clusterSize(w.conn.NATS()))
 		hopeless := w.cluster.silent(w.conn.NATS().ConnectedServerName(), time.Now())
 		if hopeless != nil {
 			return hopeless
 		}
-		// The next server is to be found soon, and a run has one coordinator.
+		// Useful makes the pause before the move short. Many clients must not hurry so, but a run has one coordinator.
 		w.conn.Useful()
 		w.conn.MoveOn("the server is cut off from the leader of its cluster")
 		return fmt.Errorf("bus: ask the cluster about stream %s: %w", stream, err)

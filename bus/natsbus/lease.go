@@ -301,7 +301,7 @@ func (l *lease) tryRenew(ctx context.Context) (err error) {
 }
 
 // makeBucket makes the bucket with a number of copies, or gives an existing one that number; fewer if the cluster
-// has too few servers, and notes when the bucket was made. kv is nil if that failed.
+// has too few servers. It notes in bucketMade when the bucket was made. kv is nil if there is an error.
 func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyValue, err error) {
 	err = withCopies(copies, func(copies int) error {
 		config := l.bucketConfig
@@ -316,6 +316,7 @@ func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyVal
 	if err != nil {
 		return nil, err
 	}
+	// The time, in tenths of a second, is the base of fencing tokens: those of a new bucket are above all of the old one.
 	if bucket, ok := status.(*jetstream.KeyValueBucketStatus); ok {
 		l.bucketMade = uint64(max(0, bucket.StreamInfo().Created.UnixMilli()/100))
 	}

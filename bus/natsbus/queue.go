@@ -233,11 +233,13 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if j.Kernel != c.config.Kernel {
 		return bus.Fault("job", "kernel", j.Kernel, fmt.Sprintf("the run's, %q", c.config.Kernel))
 	}
-	if c.sums.openOrFind(j) {
+	isQueued := c.sums.openOrFind(j)
+	if isQueued {
 		return nil
 	}
 	if err := c.lease.check(); err != nil {
-		// When the lease is renewed, the open jobs are sent again.
+		// Without the lease nothing is sent. watchStreams, which is asked for a check, sends the open jobs when the
+		// lease is renewed.
 		c.requestCheck(err)
 		return nil
 	}

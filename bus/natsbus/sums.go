@@ -58,7 +58,8 @@ type openJob struct {
 	confirmation jetstream.PubAckFuture
 	// number is the number of the newest message in the queue; 0 until the queue has confirmed it.
 	number uint64
-	// olderNumbers are the numbers of the job's earlier messages.
+	// olderNumbers are the numbers of the job's earlier messages, which must be removed from the queue like the newest
+	// one.
 	olderNumbers []uint64
 	// damaged is how many of the job's messages a trainer found damaged.
 	damaged int
@@ -221,9 +222,11 @@ func (d *sumCollector) withNumber(number uint64, f func(*openJob)) {
 	}
 }
 
-// noteSent notes that a job was sent to the work queue, which will confirm it by f.
+// noteSent notes that a job was sent to the work queue in a new message, which the queue will confirm by f. A job that
+// is sent again may have earlier messages in the queue.
 func (d *sumCollector) noteSent(job uint64, f jetstream.PubAckFuture) {
 	d.withJob(job, func(o *openJob) {
+		// isConfirmed has set o.number to that of the message before.
 		if d.isConfirmed(o) {
 			o.olderNumbers = append(o.olderNumbers, o.number)
 		}
@@ -426,8 +429,10 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 		return refuse(err)
 	}
 	o.awaitsDecision = true
+	// The chunks of all trainers are dropped, since the job has its sum.
 	clear(o.parts)
-	// The values that a handle stands for are the trainer's own memory, which is not used again.
+	// Memory in which chunks were joined is used again for the next sum. The values that a handle stands for are the
+	// trainer's own memory, which is not used again.
 	o.joinedValues = nil
 	if message.Handle == nil {
 		o.joinedValues = complete.Values

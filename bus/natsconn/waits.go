@@ -66,8 +66,8 @@ func (w *wait) failed(reason error) {
 	}
 }
 
-// report gives notice of what is waited for, why, and for how long at most; from now on Waiting
-// counts the wait. It does nothing after the end of the wait.
+// report gives the user notice of what is waited for, why, and for how long at most. From now on [Conn.Waiting]
+// takes the wait into account. report does nothing after the end of the wait.
 func (w *wait) report() {
 	c := w.conn
 	c.waiting.Lock()
@@ -93,6 +93,7 @@ func (w *wait) report() {
 	if hint := limitHint(reason); hint != "" {
 		details = ": " + hint
 		state = bus.ServerFull
+		// A full server ends a wait sooner, but not one that may last forever, whose limit stays 0.
 		limit = min(limit, memoryPatience)
 	}
 	if limit > 0 {

@@ -48,6 +48,7 @@ type Coordinator struct {
 	sums   *mailbox.Mailbox[*bus.ReceivedSum]
 	hosts  status
 
+	// ignored is the number of messages that had no effect on the run, such as repeated or refused sums.
 	ignored atomic.Int64
 }
 
@@ -331,7 +332,8 @@ func (c *Coordinator) settle(o *openJob, to answer, status bus.Status, reason st
 	}
 }
 
-// reply sends a trainer the decision about its sum, and counts a sum that does not count.
+// reply sends a trainer the decision about its sum, by to. A sum that is not accepted has no part in the model and
+// adds one to ignored.
 func (c *Coordinator) reply(to answer, s bus.Status, reason string) {
 	if s != bus.Accepted {
 		c.ignored.Add(1)

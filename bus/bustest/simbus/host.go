@@ -143,15 +143,17 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	got := make(chan *delivery, 1)
-	// over is set once a job was delivered, or when none is wanted any more.
+	// over is set once a job was delivered, or when none is wanted any more. A job that comes then is given back at
+	// once, which does not count as a refusal.
 	var over atomic.Bool
+	const refused = false
 	p := &pull{host: h, kernel: kernel}
 	p.deliver = func(d *delivery) {
 		if over.CompareAndSwap(false, true) {
 			h.hold(d)
 			got <- d
 		} else if !h.holds(d) {
-			h.conn.send("release", func() { h.server.release(d, false) })
+			h.conn.send("release", func() { h.server.release(d, refused) })
 		}
 	}
 	again := time.NewTicker(pullEvery)
@@ -168,8 +170,9 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 		h.conn.send("unpull", func() { h.server.unpull(p) })
 		// A job was delivered at the last moment, and is given back.
 		if !over.CompareAndSwap(false, true) {
+			const later = false
 			// Release never fails here.
-			_ = (<-got).Release(false)
+			_ = (<-got).Release(later)
 		}
 		return nil, context.Cause(ctx)
 	}

@@ -241,6 +241,7 @@ func (s *server) dispatch(c *Coordinator, client int, t *bus.Task) {
 // put queues job j of coordinator c unless the bus has it already, and hands it out if a host
 // waits. It does nothing if c has lost the lease.
 func (s *server) put(c *Coordinator, j *bus.Job) {
+	// holds calls the function only while c has the lease.
 	s.holds(c, func() {
 		if s.jobs[j.Job] == nil {
 			w := &work{job: j}

@@ -69,8 +69,8 @@ func (s *State) setAggregator(a *aggregate.State) {
 	s.DeviceNorms = a.DeviceNorms
 }
 
-// aggregator returns the part of a checkpoint from which the aggregator continues: models, server
-// state, and what the guard and the bounds remember. It shares memory with the checkpoint.
+// aggregator returns the part of a checkpoint from which the aggregator continues: models, the best quality so far,
+// server state, clients' states, and what the guard and the bounds remember. It shares memory with the checkpoint.
 func (s *State) aggregator() *aggregate.State {
 	return &aggregate.State{
 		Models:      s.Models,

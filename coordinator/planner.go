@@ -20,7 +20,8 @@ const maxUnplanned = 8192
 type planner struct {
 	bus bus.Coordinator
 
-	// unplanned lists the tasks that were issued since all tasks had plans last. Some may have theirs.
+	// unplanned lists the tasks that were issued since all tasks had plans last. Some may have got theirs
+	// meanwhile: the list is emptied only when all have.
 	unplanned []round.Task
 	// sent is how many of them were sent, the first ones of the list.
 	sent int
@@ -74,6 +75,7 @@ func (d *driver) nextPlan(ctx context.Context, event *round.Event) error {
 			*event, err = d.devices.Answer(ctx, d.machine.ClosesAfter)
 			return err
 		}
+		// planned is the number of tasks of the list that have their plan.
 		planned := len(planner.unplanned) - waiting
 		if err := d.sendTasks(planned); err != nil {
 			return err

@@ -383,6 +383,7 @@ func (d *driver) awaitStart(ctx context.Context) error {
 // awaitDevices waits until a real device joins or leaves, in a run that has no client to select and whose
 // virtual clock stands still, and reports the change to the machine.
 func (d *driver) awaitDevices(ctx context.Context) error {
+	// The fingerprint stands for the state of the clock, so that a replay has the change at the same one.
 	events, err := d.devices.AwaitChange(ctx, d.clock.Fingerprint())
 	if err != nil {
 		return err

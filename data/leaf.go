@@ -502,7 +502,8 @@ func isWholeBelow(x, limit float64) bool {
 }
 
 // class returns the class that a label means for samples of this kind. It returns an error if it is
-// no label of that kind, such as a character for FEMNIST.
+// no label of that kind, such as a character for FEMNIST. A label that came as a character is leafCharacter plus the
+// character's index in the vocabulary.
 func (k leafKind) class(label leafLabel) (int32, error) {
 	l := int32(label)
 	character := label >= leafCharacter
@@ -511,7 +512,7 @@ func (k leafKind) class(label leafLabel) (int32, error) {
 		return l, nil
 	case k == shakespeareLEAF && character:
 		return l - leafCharacter, nil
-	// A polarity may be written as a string.
+	// A polarity may be written as a string, and is then the value of a digit.
 	case k == sent140LEAF && character:
 		l = int32(federated.ShakespeareCharacters[l-leafCharacter]) - '0'
 	}

@@ -69,10 +69,11 @@ func (a *Aggregator) addDevices(
 	return bounds, algorithm.Merge(sum, combined)
 }
 
-// combineDevices combines devices' updates by a robust rule into one exact sum of the given length.
-// weights[i] is the weight of devices[i] times the factor, at most 1, by which its update is clipped. The
-// rule gets each clipped update with weight 1 and, beside it, the weight before clipping. The result counts
-// as much as all of these updates together.
+// combineDevices combines devices' updates by a robust rule into one exact sum of the given length, whose weight is
+// the sum of their weights. clippedWeights[i] is the weight of devices[i] times the factor, at most 1, by which its
+// update is clipped. The rule gets each clipped update with weight 1 and, beside it, the weight before clipping. It
+// sets in each update the weight of its buffers in their mean (bufferWeight): the share that the rule gives the
+// update or, if buffers have a rule of their own, its weight before clipping.
 func (a *Aggregator) combineDevices(
 	rule combine.Rule,
 	devices []clientUpdate,

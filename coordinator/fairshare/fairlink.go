@@ -124,9 +124,11 @@ func (link *FairLink) Resume(now int64, id uint64, unshared int64, remaining Wor
 		link.completed.add(flowIndex)
 		return flowIndex
 	}
+	// Transfers that alone would take equally long form a group.
 	groupIndex := link.groupFor(unshared)
 	group := &link.groups[groupIndex]
 	link.flows[flowIndex].group = groupIndex
+	// The transfer is complete when the group has done this much more for each of its members.
 	link.flows[flowIndex].mark = link.service(group).add(remaining)
 	link.enqueue(group, flowIndex)
 	link.addToTotals(group, 1)
@@ -134,6 +136,7 @@ func (link *FairLink) Resume(now int64, id uint64, unshared int64, remaining Wor
 	if group.firstFlow == flowIndex {
 		link.updateDue(groupIndex)
 	}
+	// With one more transfer, the link must slow down others.
 	link.relevel()
 	return flowIndex
 }

@@ -12,8 +12,8 @@ import (
 // a whole number of 128 bits, so that sums of it are exact.
 type Work struct{ Hi, Lo uint64 }
 
-// fullRate is the rate of a transfer that has the whole server: rates are in units
-// of 2^-63 of it, so a rate times nanoseconds is work.
+// fullRate is the rate of a transfer that has the whole server. A rate is a multiple of 2^-63 of the whole
+// server, so a rate times nanoseconds is work.
 const fullRate = uint64(1) << 63
 
 // maxAlone is the longest that a transfer may take the whole server: 9 years.
@@ -79,9 +79,10 @@ func workAt(rate uint64, ns int64) Work {
 	return Work{hi, lo}
 }
 
-// durationAt returns how many whole nanoseconds the work takes at this rate, rounded up. It is at most
-// never, which stands for work that does not end.
+// durationAt returns how many whole nanoseconds the work takes at this rate (see [fullRate]), rounded up. It is at
+// most never, which stands for work that does not end; at rate 0 that is any work but none.
 func (w Work) durationAt(rate uint64) int64 {
+	// The quotient would not fit 64 bits, or the rate is 0.
 	if w.Hi >= rate {
 		if w.IsZero() {
 			return 0

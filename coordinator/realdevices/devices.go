@@ -398,8 +398,9 @@ func (d *Devices) endLateTasks(now time.Time, closes func() (round.Time, bool)) 
 	}
 }
 
-// awaitAnswers waits for events of devices, among which may be answers, for at most checkInterval; it then
-// looks after open tasks. A replay reads the answers of all open tasks from its record instead.
+// awaitAnswers waits for events of devices, among which may be answers, for at most checkInterval. It then ends what
+// has waited for too long: open tasks, and the stage of secure aggregation under way. A replay reads the answers of
+// all open tasks from its record instead.
 func (d *Devices) awaitAnswers(ctx context.Context) error {
 	if d.gateway == nil {
 		return d.replay()
@@ -455,7 +456,8 @@ func (d *Devices) handOut(answer *Answer) (round.Event, error) {
 		d.updates[answer.Task] = answer
 		d.compareWithClass(task, &answer.Plan)
 	case round.Silent:
-		d.knownPresent[answer.Client-d.run.First] = false
+		device := answer.Client - d.run.First
+		d.knownPresent[device] = false
 	}
 	event := round.Event{
 		Kind:    answer.Kind,

@@ -82,7 +82,8 @@ type SecureMember struct {
 	// Leaves is after how much time of its own work, in the stages and in its task, the client drops out; the
 	// constant stays means that it does not. Time in which it waits for other members does not count.
 	Leaves Time
-	// HasStages is false for a device that has not finished the first two stages.
+	// HasStages says that the machine simulates the client's stages. It is false for a real device that has not
+	// finished the first two, and for a client that has left a stage or was too late for it.
 	HasStages bool
 	// SentKeys, Finished and Uploaded say which stages the client has finished: keys, shares, and the
 	// upload of an update that counts.
@@ -313,6 +314,7 @@ func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (co
 	for i := range s.members {
 		member := &s.members[i]
 		switch {
+		// This member took no part in the stage.
 		case !member.HasStages:
 		case ends[i] > end:
 			m.endInSetUp(member.Task, end, Late)

@@ -159,8 +159,8 @@ type tasks struct {
 
 	// model is the newest version of the model.
 	model uint64
-	// versions counts the tasks that start from each version of the model that is published.
-	// It is nil if the run does not train.
+	// versions has the published versions of the model, each with the number of tasks that start from it. It is nil
+	// if the run does not train.
 	versions map[uint64]int
 }
 
@@ -186,7 +186,8 @@ func (x *tasks) outstanding() int { return x.simulated.outstanding + x.devices.o
 // current returns the number of tasks of the round under way that have no outcome.
 func (x *tasks) current() int { return x.simulated.current() + x.devices.current() }
 
-// begin counts a task that is about to be added to a list. It starts from the newest model.
+// begin counts a task that is about to be added to a list: it has no outcome (outstanding) and is not on the clock
+// (unplaced) yet, and starts from the newest model.
 func (x *tasks) begin(list *Tasks) {
 	list.unplaced++
 	list.outstanding++
@@ -228,8 +229,8 @@ func (x *tasks) endAccepted() {
 	}
 }
 
-// nextModel counts the next version of the model. The newest version stays published whether or
-// not a task starts from it.
+// nextModel makes the next version of the model the newest, which no task starts from yet. The newest version stays
+// published whether or not a task starts from it.
 func (x *tasks) nextModel() {
 	x.model++
 	if x.versions != nil {

@@ -121,8 +121,11 @@ func (x *transfers) takeComplete(timer Timer) (task uint64, err error) {
 }
 
 // advance begins the next stage of a task whose shared transfer or local steps are complete, and reports
-// whether that was the last stage. The durations in the task's plan become those that its shared transfers
-// have really taken.
+// whether that was the last stage. candidate says that the task only computes a client's loss for the selection,
+// and so has no upload.
+//
+// The plan's durations of transfers are those of a transfer that has the link alone, which is the work of a shared
+// one. When a shared transfer is complete, advance replaces its duration by the time that it has really taken.
 func (x *transfers) advance(task *TaskState, candidate bool) (done bool) {
 	after := x.step.now - task.Start
 	switch {

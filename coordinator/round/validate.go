@@ -70,7 +70,9 @@ func (c *Config) checkNeeds(name string, component any, err error) error {
 // knowsSpeeds reports whether the expected time of each client from which cohorts are selected is known:
 // that of a real device only if the device has a class.
 func (c *Config) knowsSpeeds() bool {
-	for i := range c.selectableClients() - c.Clients {
+	// Devices that are selected with the simulated clients have the numbers behind theirs.
+	selectableDevices := c.selectableClients() - c.Clients
+	for i := range selectableDevices {
 		if c.Devices.Modelled == nil || !c.Devices.Modelled(i) {
 			return false
 		}

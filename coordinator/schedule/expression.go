@@ -40,9 +40,10 @@ func (s ExpressionK) LocalSteps(p Progress) int {
 	return wholeSteps(value, math.Abs(value))
 }
 
-// Check returns why no round can take the value that the formula gives, or nil if one can: it must
-// be a number of at most [MaxK0] local steps.
+// Check returns why no round can take the value that the formula gives, or nil if one can: it must be a finite
+// number, and at most [MaxK0] as a K. A value below 1 is no error, since LocalSteps raises it to 1.
 func (s ExpressionK) Check(p Progress) error {
+	// maxK is in the formula's unit: local steps, or epochs where K counts thousandths of an epoch.
 	maxK := MaxK0 / p.partsPerUnit()
 	switch value, _ := checkedFormula(s.Formula).value(&p); {
 	case value != value:

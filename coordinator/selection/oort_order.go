@@ -257,8 +257,8 @@ func (o *oortOrder) nextListed() (client int32, ok bool) {
 	return client, true
 }
 
-// Ended counts a task of a client. took is the virtual time of the task, which is remembered if its
-// update was accepted.
+// Ended notes that a task of a client has ended: it counts as one of the client's picks. took is the virtual time of
+// the task, which is remembered if its update was accepted.
 func (o *oortOrder) Ended(client, _ int, took Time, accepted bool) {
 	c := &o.Clients[client]
 	c.Picks++

@@ -319,12 +319,12 @@ func (o *tiered) meanLosses() []tier {
 }
 
 // setWeights sets the weights by which tiers are drawn: of n tiers the one with the highest mean loss gets
-// n, the next one n-1, and so on. now holds the tiers' mean losses. Tiers without a loss come before all
-// others.
+// n, the next one n-1, and so on. now holds the tiers' mean losses. Tiers without a loss, whose LossCount is 0 and
+// not 1, come before all others.
 func (o *tiered) setWeights(now []tier) {
 	order := make([]int, len(now))
-	for tierA := range order {
-		order[tierA] = tierA
+	for i := range order {
+		order[i] = i
 	}
 	slices.SortStableFunc(order, func(tierA, tierB int) int {
 		return cmp.Or(
@@ -332,8 +332,8 @@ func (o *tiered) setWeights(now []tier) {
 			cmp.Compare(now[tierB].Loss, now[tierA].Loss),
 		)
 	})
-	for rank, tierA := range order {
-		o.Groups[tierA].Weight = int64(len(order) - rank)
+	for rank, number := range order {
+		o.Groups[number].Weight = int64(len(order) - rank)
 	}
 }
 

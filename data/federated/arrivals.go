@@ -62,7 +62,8 @@ func (a *Arrivals) NextChange(at int64) (next int64, ok bool) {
 	return a.changes[i], true
 }
 
-// present returns which of these ascending times are those of samples that are there at a time.
+// present returns which samples are there at the virtual time at: count of them, from index first on. times has
+// the time of each sample, ascending. All times are in nanoseconds.
 func (a *Arrivals) present(times []int64, at int64) (first, count int) {
 	end, _ := slices.BinarySearch(times, at+1)
 	if a.window > 0 {

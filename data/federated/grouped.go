@@ -51,7 +51,7 @@ type Grouping struct {
 	Held []int32
 	// Excluded is the number of clients that were left out for want of a training sample.
 	Excluded int
-	// Lost is the number of samples of the excluded clients.
+	// Lost is the number of samples, all of them held out, of the excluded clients.
 	Lost int
 	// Short counts the clients that were left out because they have too few samples for two parts, and
 	// shortSamples their samples.
@@ -61,8 +61,8 @@ type Grouping struct {
 	HeldOutOnly bool
 	// Marked says that the source itself tells which samples are held out.
 	Marked bool
-	// heldOutOnlySamples and heldOutOnlyClients count the clients that have held-out samples
-	// and no training sample, and these samples. Their samples stay in Held.
+	// heldOutOnlyClients is the number of clients that have held-out samples and no training sample, and
+	// heldOutOnlySamples the number of their samples, which stay in Held.
 	heldOutOnlySamples, heldOutOnlyClients int
 }
 
@@ -103,6 +103,7 @@ func (g *Grouping) AddSplit(name string, samples int, train, held []int32) {
 // grouping and notes on what was left out. It returns an error if no client can train, or if no
 // sample is held out.
 func (g *Grouping) Set(s Grouped) (*Grouped, error) {
+	// A set of held-out samples alone (HeldOutOnly) needs no clients.
 	switch {
 	case len(g.Names) == 0 && g.Short > 0:
 		return nil, fmt.Errorf("no client has enough samples for two parts, of %d samples of %d clients", g.shortSamples, g.Short)

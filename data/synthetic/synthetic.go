@@ -143,8 +143,9 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 	)
 	s.info.AddNote("made samples, heterogeneity %g", heterogeneity)
 	// A fifth of the samples against four fifths for training, as in the real
-	// sets, taken at the smallest client so that each has as many.
+	// sets, taken at the smallest client (counts[0]) so that each has as many.
 	s.held = min(maxHeldOut, s.n*max(1, s.counts[0]/4))
+	// Not every client needs a held-out window of a text (which write makes as a whole), so only the total is rounded.
 	if s.write != nil {
 		s.held = min(maxHeldOut, s.n*s.counts[0]/4)
 	}

@@ -50,9 +50,10 @@ func clamp(v, floor uint64) uint64 {
 // noise is a table of random numbers of mean 0, of which each image takes a part.
 type noise [1 << 14]tone
 
-// fill sets each number to the mean of four uniform ones, whose distribution is nearly normal.
+// fill sets each number to the mean of four uniform ones from -128 to 127, whose distribution is nearly normal.
 func (n *noise) fill(source *rand.PCG) {
 	for i := range n {
+		// The four numbers are the lower bytes of one draw.
 		u := source.Uint64()
 		sum := int(int8(u)) + int(int8(u>>8)) + int(int8(u>>16)) + int(int8(u>>24))
 		n[i] = toneOf(sum / 4)

@@ -30,10 +30,10 @@ type profile struct {
 	// texts and bytes count the rows with a text or bytes, and images those whose bytes are an
 	// image.
 	texts, bytes, images int
-	// oddText is a text that was found among numbers.
+	// oddText is the last text that was found, an example for messages where all other rows have numbers.
 	oddText string
-	// length is the number of bytes of all texts, and blanks the number of those that separate
-	// words.
+	// length is the number of bytes of all texts together, and blanks the number of blanks in them, which
+	// separate words.
 	length, blanks int
 	// dates is the number of rows with a date or a time of day as a text, and calendar the number of
 	// those with a date as a number, such as 20240131.
@@ -242,7 +242,7 @@ func (p *profile) count(row int, x float64, isFraction bool) {
 	}
 }
 
-// takeText adds a row with a text that is no number.
+// takeText adds a row with a text that is no number to the counts, and keeps the text as the example of one.
 func (p *profile) takeText(text string) {
 	p.texts++
 	p.oddText = text
@@ -305,7 +305,9 @@ func (p *profile) areSentences() bool {
 
 // mayBeClasses reports whether the column has so few different values, at most limit, that they may be
 // classes. There must be two or more, and two rows or more for each on average. For numbers that
-// are far apart or written with a point the limit is lower, because these are rather measurements.
+// are far apart or written with a point the limit is lower, because these are rather measurements. Numbers must all
+// be whole. (The profile counts rows: real those with a number, wholes those with a whole one, and fractions those
+// whose number is written with a point.)
 func (p *profile) mayBeClasses(limit int) bool {
 	if p.areNumbers() && p.highest-p.lowest > 2*float64(len(p.distinct)) {
 		limit = min(limit, 100)

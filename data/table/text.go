@@ -125,7 +125,9 @@ type windows struct {
 // the windows is. No window of training reaches into the held-out text.
 func (w *windows) addClient(rows []int32) (train, held []int32, err error) {
 	if w.split != nil || w.heldOut != nil {
-		trainRows, heldRows := w.splitRows(0, rows)
+		// The client's number decides only where rows are held out at random.
+		const anyClient = 0
+		trainRows, heldRows := w.splitRows(anyClient, rows)
 		train, err = w.set.AddText(w.encode(trainRows))
 		if err == nil {
 			held, err = w.set.AddText(w.encode(heldRows))

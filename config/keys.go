@@ -200,8 +200,9 @@ func explain(b *strings.Builder, indent, name, help string, options reflect.Type
 			text += " (" + value + ")"
 		}
 		fmt.Fprintf(b, "%s  %s: %s\n", indent, o.Name, text)
-		// Entries within entries of a list are not explained again, or a plug point that holds its
-		// own kind would never end.
+		// Only entries that are written under their own names, as layers are, are explained here: a plug point
+		// with a Word (such as name) is one choice, with help of its own. Entries within entries are not explained
+		// again, or a plug point that holds its own kind would never end.
 		if o.Point == nil || o.Point.Word != "" || indent != "" {
 			continue
 		}

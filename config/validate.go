@@ -69,10 +69,11 @@ func (c Config) Validate() error {
 // checkOptions checks each value against the limits of its own key, that every choice that must be
 // made is made, and that the options of privacy fit each other.
 func (c *Config) checkOptions() error {
-	isSet := func(string, *registry.Point, any) error { return nil }
+	// visitChoices itself reports a choice that was not made, so nothing is left to check of those that were.
+	nothingMore := func(string, *registry.Point, any) error { return nil }
 	return cmp.Or(
 		Error("", registry.Check(*c)),
-		c.visitChoices(reflect.ValueOf(c).Elem(), "", isSet),
+		c.visitChoices(reflect.ValueOf(c).Elem(), "", nothingMore),
 		c.ask("privacy", c.Privacy),
 	)
 }

@@ -268,10 +268,10 @@ func (t *top) siftDown(i int) {
 	}
 }
 
-// revise takes another outcome of a task, if the task is kept.
-func (t *top) revise(e *round.TaskReport) {
-	i := slices.IndexFunc(t.held, func(o ranked) bool { return o.Task == e.Task })
+// revise replaces the outcome of a task by that in the newer report of it, if the task is among those kept.
+func (t *top) revise(newer *round.TaskReport) {
+	i := slices.IndexFunc(t.held, func(kept ranked) bool { return kept.Task == newer.Task })
 	if i >= 0 {
-		t.held[i].Outcome = e.Outcome
+		t.held[i].Outcome = newer.Outcome
 	}
 }

@@ -93,8 +93,8 @@ func (u *Usage) StragglerShare() float64 {
 	return u.Shares / float64(u.Rounds)
 }
 
-// add adds what the clients of another part of the run used. The fields of stragglers and of the selection
-// are counted by round, not here.
+// add adds what clients used in another part of the run. The other fields, of stragglers and of the selection, are not
+// the clients' usage: [meter.round] counts them.
 func (u *Usage) add(more *Usage) {
 	u.Time.Add(more.Time)
 	u.Steps.Add(more.Steps)
@@ -218,14 +218,15 @@ func completed(part, planned round.Time, reached bool) float64 {
 	return 0
 }
 
-// round closes round r: the usage of the open round counts from now on, and the share of the round
-// that went by waiting for stragglers is added.
+// round closes round r: the usage of the open round counts from now on. It also adds the time for which the round
+// waited for stragglers, and that time's share of the round's duration.
 func (m *meter) round(r *round.Report) {
 	m.total.add(&m.open)
 	m.total.LeftOut += int64(r.Excluded)
 	m.open = Usage{}
 	// A round without accepted tasks or without a duration has no straggler share.
 	if len(m.times) > 0 && r.End > r.Start {
+		// behind is in nanoseconds of virtual time.
 		behind := round.Straggling(m.times)
 		m.total.Shares += behind / float64(r.End-r.Start)
 		m.total.Rounds++

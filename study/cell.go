@@ -417,7 +417,8 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 		r, err = run.Resume(ctx, c.Config.Out, o)
 		c.Summary = r.Summary
 	}
-	// A run whose checkpoint is damaged starts again from its beginning.
+	// A run whose checkpoint is damaged starts again from its beginning. It then replaces what is in the folder, as a
+	// run does that takes the place of another one there (c.replaced).
 	if !c.Begun || errors.Is(err, checkpoint.ErrDamaged) {
 		o.Force = o.Force || c.Begun || c.replaced
 		c.Summary, err = run.Run(ctx, named, o)

@@ -185,6 +185,7 @@ func (r *page) writeRows(keys []config.Key) {
 // values that it may hold in the first cell, its meaning in the second.
 func (r *page) rowText(k *config.Key) string {
 	valueCell := k.Value()
+	// A key of which nothing else is known below has the default of the task.
 	nameCell := "`" + k.Name + "` (task; "
 	if k.Unit != "" && strings.Contains(k.Name+" "+k.Help, k.Unit) {
 		// The help names the unit already, so the values need not.

@@ -137,6 +137,7 @@ func (y *replay) meanRound(ctx context.Context, c change, counts *waitCounts) (f
 	if err != nil {
 		return 0, err
 	}
+	// The length of the unchanged run is not known before the first call.
 	isFirst := y.length == 0
 	excludes := c.excluded != noClass
 	if excludes {
@@ -144,6 +145,7 @@ func (y *replay) meanRound(ctx context.Context, c change, counts *waitCounts) (f
 	}
 	settings := &y.problem.Config
 	isAlwaysThere := !settings.EverAbsent() && !settings.Arrives()
+	// Round i of a changed run corresponds to round i of the unchanged one only under these conditions.
 	keepsStarts := isFirst && isAlwaysThere && !closing.Overlaps(settings.Close)
 	t := timing{
 		rounds: rounds,

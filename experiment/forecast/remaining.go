@@ -297,9 +297,10 @@ func (o *Remaining) deviation(pace float64, rounds int) float64 {
 	return math.Sqrt(math.Log(1 + unseenDeviation*unseenDeviation + b.Next*b.Next + perRound*perRound/float64(rounds)))
 }
 
-// rates are the wall seconds of a local step, of a client beside its steps, and of a sample that is
-// evaluated. The last one is by how much longer rounds with an evaluation are, divided by their samples; until
-// rounds with and without an evaluation have been seen it is guessed (measuredShare).
+// rates returns the wall seconds of a local step, of a client beside its steps, and of a sample that is
+// evaluated. Those of a client follow from plain rounds, which have no evaluation. Those of a sample are by how much
+// longer measuring rounds, which have one, are than plain rounds of as many clients, divided by their samples; until
+// rounds of both kinds have been seen they are guessed (measuredShare).
 func (o *Remaining) rates() (step, client, sample float64) {
 	step = o.training.meanOrZero()
 	client = o.plain.meanOrZero()
@@ -307,7 +308,8 @@ func (o *Remaining) rates() (step, client, sample float64) {
 	switch {
 	// Rounds of both kinds have been seen.
 	case o.samples > 0 && o.plain.amount > 0:
-		sample = max(0, o.measuring.seconds-client*o.measuring.amount) / o.samples
+		clientsSeconds := client * o.measuring.amount
+		sample = max(0, o.measuring.seconds-clientsSeconds) / o.samples
 	// All rounds had an evaluation: what is left beside the guess for it is the clients'.
 	case o.measuring.amount > 0:
 		client = max(0, o.measuring.seconds-sample*o.samples) / o.measuring.amount

@@ -54,8 +54,8 @@ func (p *player) task(m *message) *flower.Task {
 }
 
 // awaitServed waits until the processes have served every message that was pushed, including those that
-// wait behind another of the same client. Then each of them has a fate and a time on the clock, and
-// the clock may move on. It returns the first error of a process, or that of ctx.
+// wait behind another of the same client. Then it is known how each of them ends (its fate), and its end is on the
+// clock, so the clock may move on. It returns the first error of a process, or that of ctx.
 func (p *player) awaitServed(ctx context.Context) error {
 	for p.serving > 0 {
 		// Results come in the order in which processes finish, which must not matter for the clock.

@@ -209,7 +209,7 @@ type player struct {
 	journal *journal
 	// arena is the memory through which replies get from the clients' processes to the server's.
 	arena *flower.Arena
-	// leave ends that hosts may join the pool; nil: none may.
+	// leave ends the time in which hosts may join the pool; nil if none may.
 	leave func() error
 	// clock has an event for the end of each message that was served and that ends at all; now is
 	// the present virtual time.

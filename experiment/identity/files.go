@@ -267,8 +267,8 @@ func walkPaths(v reflect.Value, prefix string, visit func(key, path string) erro
 	return nil
 }
 
-// walkOption visits the paths of one option of a struct of options. An inert option is left
-// out with all that is below it.
+// walkOption visits the paths of one option of the struct of options v. prefix is the struct's own key, "" for the
+// whole configuration. An inert option, which changes no result, is left out with all that is below it.
 func walkOption(v reflect.Value, o *registry.Option, prefix string, visit func(key, path string) error) error {
 	if o.Inert {
 		return nil
@@ -276,8 +276,8 @@ func walkOption(v reflect.Value, o *registry.Option, prefix string, visit func(k
 	key := o.Key
 	switch {
 	case o.Short || o.Flat && prefix != "":
-		// The option is written in place of the map that would hold it, so it has no key of its
-		// own.
+		// A short option may be written in place of the map of all options, and a flat one beside the options of its
+		// own struct. Neither is named by a key of its own.
 		key = prefix
 	case prefix != "":
 		key = prefix + "." + o.Key

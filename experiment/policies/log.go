@@ -61,9 +61,10 @@ const (
 )
 
 // Remember reads the decisions of the run in a folder, so that a question that was asked there
-// already gets the same answer without its policy, unless vectors go with it. It is for a run that
-// goes on or is replayed. Of a long log only the last maxKnown bytes are read, and a last line that
-// a crash tore off is left out. A folder without decisions is no error.
+// already gets the same answer without its policy. Policies whose questions come with vectors are asked again, since
+// the log has no more than a digest of vectors. Remember is for a run that goes on or is replayed. Of a long log only
+// the last maxReadBytes bytes are read, and a last line that a crash tore off is left out. A folder without decisions
+// is no error.
 func (s *Set) Remember(dir string) error {
 	if s == nil {
 		return nil
@@ -144,7 +145,7 @@ type Verified struct {
 // maxVerified is how many decisions are asked again, the last ones of a run.
 const maxVerified = 200_000
 
-// Verify asks the policies of the run in a folder the questions in the last maxKnown bytes of its record
+// Verify asks the policies of the run in a folder the questions in the last maxReadBytes bytes of its record
 // again, at most maxVerified, in new processes, from the last to the first, and with another order of sets.
 // Questions with vectors are left out. c is the run's configuration. It stops at the first answer that
 // differs from the recorded one, and returns what it found; the error is for policies that cannot be asked.

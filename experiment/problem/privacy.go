@@ -160,6 +160,7 @@ func (p *Data) cohortDraw() privacy.Draw {
 	c := &p.Config
 	_, onlyFirstCount := c.Close.(closing.First)
 	draw := privacy.Draw{Rate: 1, Displaces: onlyFirstCount || !p.selectsAll()}
+	// changesOthers is false only for a uniform selection of clients that are always there.
 	samplesFixedPopulation := !p.selectsAll() && !p.changesOthers()
 	if samplesFixedPopulation && len(c.Devices.Names) == 0 {
 		draw.Rate = float64(c.Cohort) / float64(c.Clients)

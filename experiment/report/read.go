@@ -210,7 +210,8 @@ func Groups(runs []Run) (list []Group, err error) {
 		slices.SortStableFunc(list[i].Runs, func(a, b *Run) int {
 			return cmp.Or(cmp.Compare(a.Config.Seed, b.Config.Seed), cmp.Compare(len(b.durations), len(a.durations)))
 		})
-		// A run that was started twice is one seed: only real devices make another of it.
+		// Of several simulated runs of one seed only the first, which is the longest, is kept, since the others repeat
+		// it. Runs with real devices all stay, because no two of them are equal.
 		list[i].Runs = slices.CompactFunc(list[i].Runs, func(a, b *Run) bool {
 			return a.Config.Seed == b.Config.Seed && len(a.Config.Devices.Names) == 0
 		})

@@ -62,7 +62,8 @@ func (a *axis) ensureRange() {
 	}
 }
 
-// at is where a value lies on the canvas.
+// at is where a value lies on the canvas. A value beyond low or high lies beyond the ends of the axis, from and to,
+// unless the axis is clamped. On a logarithmic axis the value must be above 0.
 func (a *axis) at(value float64) float64 {
 	if a.clamped {
 		value = min(max(value, a.low), a.high)

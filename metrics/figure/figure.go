@@ -287,17 +287,18 @@ func (d *drawing) includeLine(i int, name string, styles map[string]int) {
 
 // findTicks sets the ticks of both axes.
 func (d *drawing) findTicks() {
+	minStep := 0.0
 	// Bars count things, so ticks stand only at integers.
-	step := 0.0
 	if len(d.Bars) > 0 {
-		step = 1
+		minStep = 1
 	}
 	for _, a := range []*axis{&d.x, &d.y} {
-		a.ticks = roundTicks(a.low, a.high, step)
+		a.ticks = roundTicks(a.low, a.high, minStep)
 		if a.log {
 			a.ticks = decades(a.low, a.high)
 		}
 	}
+	// A panel with names has one at each whole number of x instead.
 	if len(d.Names) > 0 {
 		d.x.ticks = nil
 		for i, name := range d.Names {

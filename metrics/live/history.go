@@ -78,8 +78,8 @@ type history struct {
 	points []point
 }
 
-// newHistory keeps the columns that have a chart, but those of evaluations, which have points of
-// their own.
+// newHistory returns a history without rounds, which keeps the values of some columns: those that have a chart
+// (a title), and trainingLoss. Columns of evaluations are left out, because evaluations have points of their own.
 func newHistory(columns []metrics.Column) history {
 	h := history{each: 1, points: make([]point, 0, maxPoints)}
 	for _, c := range columns {

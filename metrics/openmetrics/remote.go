@@ -23,6 +23,7 @@ import (
 	"fedpace/registry"
 )
 
+// init registers the output under the name by which a configuration chooses it.
 func init() {
 	metrics.Sinks.Register(
 		"remote_write",

@@ -57,10 +57,12 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 	return err
 }
 
-// withExactTimes rewrites the times of a family's samples, whose lines stand in the order of samples. A
-// reader multiplies a time in seconds by 1000 and drops the fraction, as Prometheus does: that
-// makes 1.001 s, which no float64 holds exactly, 1000 ms. A tenth of a millisecond more, written as
-// a fourth digit, keeps every time within its own millisecond.
+// withExactTimes returns the text of a family with the times of its samples rewritten, so that readers get the
+// right millisecond. samples has the sample of each line that is no comment, in the order of the lines.
+//
+// Prometheus multiplies a time in seconds by 1000 and drops the fraction. No float64 is exactly 1.001, so that
+// 1.001 s becomes 1000 ms. The rewritten time is a tenth of a millisecond later (1.0011 s), which stays within
+// the right millisecond whatever the rounding.
 func withExactTimes(text []byte, samples []*dto.Metric) []byte {
 	exact := make([]byte, 0, len(text)+len(samples))
 	next := 0
@@ -75,6 +77,7 @@ func withExactTimes(text []byte, samples []*dto.Metric) []byte {
 		ms := samples[next].GetTimestampMs()
 		next++
 		exact = append(exact, line[:end+1]...)
+		// The 1 behind the milliseconds is the tenth of a millisecond.
 		exact = fmt.Appendf(exact, "%d.%03d1\n", ms/1000, ms%1000)
 	}
 	return exact

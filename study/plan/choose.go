@@ -101,7 +101,8 @@ func (p *Plan) reasonTrained() string {
 	return reason
 }
 
-// confirmationText says whether the fresh seeds alone would recommend the same setting.
+// confirmationText says whether the fresh seeds, with which settings were trained only after the search had chosen
+// one, would by themselves recommend the same setting.
 func (p *Plan) confirmationText() string {
 	if p.outcome.Confirmed {
 		return ", the best with these seeds, too"

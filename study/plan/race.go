@@ -161,11 +161,13 @@ func (r *race) affordable(field []*Setting, heat int, allowance float64) int {
 	return len(field)
 }
 
-// stepsIn returns about how many local steps all clients of a setting take in a heat, over all seeds: those
-// since the heat before it. A heat goes to one part in heats[heat] of the plan's virtual time.
+// stepsIn returns about how many local steps all clients of a setting take between the end of the heat before this
+// one and its own end, over all seeds. A heat goes to one part in heats[heat] of the plan's virtual time, and
+// s.Work forecasts the local steps of one run in all of that time.
 func (r *race) stepsIn(s *Setting, heat int) float64 {
 	partOfTime := 1 / heats[heat]
 	if heat > 0 {
+		// The runs continue where the heat before has left them.
 		partOfTime -= 1 / heats[heat-1]
 	}
 	return float64(partOfTime*s.Work.P50) * float64(r.plan.request.Seeds)

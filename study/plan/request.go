@@ -164,6 +164,7 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 		return nil, nil, err
 	}
 	list = []*Setting{configured}
+	// Settings are compared as they are simulated (config), not as they would be run (real).
 	id, err := study.Identity(configured.config)
 	// byID finds settings that compute the same as one before, by the identity of their
 	// configurations.
@@ -171,8 +172,8 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 	p := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}
 	points := 0
 	for cell, problem := range p.Each(configured.real, maxSettings) {
-		// A problem without a schedule concerns the whole grid, not one point of it. err is that of the
-		// point before.
+		// A problem without a schedule concerns the whole grid, not one point of it. err is the failure to find the
+		// identity of the point before, which ends the list as well.
 		isOfGrid := problem != nil && cell.Schedule == ""
 		if err != nil || isOfGrid {
 			return nil, nil, fmt.Errorf("plan: %w", cmp.Or(err, problem))

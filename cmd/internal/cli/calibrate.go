@@ -57,7 +57,8 @@ type OfConfig func(files, sets []string, device calibrate.DeviceInput) (*calibra
 // the program, for the examples. ofConfig reads configurations; it is nil in a program that reads
 // none, where --config is hidden.
 func CalibrateCommand(program string, ofConfig OfConfig) *cobra.Command {
-	// The device waits for its server as a device in a run does.
+	// The device waits for its server as a device in a run does: for ever, also before the first connection, and for
+	// slow links.
 	f := calibration{ofConfig: ofConfig, server: natsconn.Config{Patience: -1, Await: true, Slow: true}}
 	c := &cobra.Command{
 		Use:   "calibrate",

@@ -115,9 +115,10 @@ func (s *personal) task(
 	return firstStepLoss, nil, nil
 }
 
-// steps takes a task's local steps from the client's model s.shared, and replaces it by the result. memory
-// is what the client's steps remembered before. It returns the loss before the first step and what the
-// steps remember now.
+// steps takes a task's local steps from the client's model, and replaces it by the result. s.shared holds the model
+// in the run's order, with the personal parameters last, and s.full is memory for the same in the model's own order,
+// in which it is computed. memory is what the client's steps remembered before. The results are the loss before
+// the first step and what the steps remember now.
 func (s *personal) steps(
 	ctx context.Context,
 	a Assignment,

@@ -103,12 +103,14 @@ func (m *Measured) sample(i, samples int) int32 {
 }
 
 // heldOutPlace returns the index of the i-th measured sample among all held-out samples of the set, whose
-// number is heldOut. They are neighbours or, if Spread is set, lie at even distances.
+// number is heldOut. The measured samples follow one another or, if Spread is not 0, are some of the Spread
+// samples that lie at even distances among all.
 func (m *Measured) heldOutPlace(i, heldOut int) int {
+	number := m.FirstSample + i
 	if m.Spread == 0 {
-		return m.FirstSample + i
+		return number
 	}
-	return int(int64(m.FirstSample+i) * int64(heldOut) / int64(m.Spread))
+	return int(int64(number) * int64(heldOut) / int64(m.Spread))
 }
 
 // describe describes n of the measured samples for the message of an error. first is the number of the first
@@ -116,7 +118,7 @@ func (m *Measured) heldOutPlace(i, heldOut int) int {
 func (m *Measured) describe(set federated.Set, first, n int) string {
 	source := "held-out samples"
 	if m.Spread > 0 {
-		source = fmt.Sprintf("%d held-out samples at even distances the samples", m.Spread)
+		source = fmt.Sprintf("of the %d held-out samples at even distances the samples", m.Spread)
 	}
 	if m.Client != HeldOut {
 		source = fmt.Sprintf("of client %d (%s) the measured samples", m.Client, set.Client(m.Client))

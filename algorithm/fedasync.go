@@ -51,7 +51,8 @@ func (a FedAsync) Weigh(weights []float64, _, staleness []int) ([]float64, float
 	return damp(weights, staleness, func(tau int) float64 { return float64(a.Mixing * a.fade(tau)) }), 1
 }
 
-// fade returns s(τ), the factor of the weight of an update with the staleness tau.
+// fade returns s(τ) as [FedAsync] defines it: the factor of the weight of an update whose staleness is tau
+// aggregations. It is 1 for every staleness by the rule constant.
 func (a FedAsync) fade(tau int) float64 {
 	switch a.Rule {
 	case "polynomial":

@@ -177,9 +177,11 @@ func (t Tensor) Decode(values []float32, bytes []byte) error {
 	size := t.ElementBytes()
 	switch {
 	case t.Type == "":
+		// The values are written in place, as values has room for all of them.
 		vector.Append(values[:0], bytes)
 		return nil
-	// Kept tensors are not computed with, so their bytes are taken as they are.
+	// Kept tensors are not computed with, so their bytes are taken as they are: each value stands for a byte, or
+	// for two bytes of a larger element.
 	case t.Rule == Kept:
 		bytesToWords(values, bytes, min(2, size))
 		return nil
@@ -221,7 +223,7 @@ func wordsToBytes(words []float32, size int) []byte {
 }
 
 // bytesToWords is the inverse of [wordsToBytes]: it sets each word to the whole number that the next size
-// bytes stand for.
+// bytes stand for, 1 or 2.
 func bytesToWords(words []float32, bytes []byte, size int) {
 	for i := range words {
 		if size == 1 {

@@ -49,9 +49,10 @@ func NewPersonal(model ModelInfo, patterns []string, headSteps int) (*Personal, 
 	if err != nil {
 		return nil, err
 	}
+	// The parts follow each other in the new order. places has for each tensor its offset in the model that is
+	// split, and ends[part] is the number of parameters up to the end of the part.
 	n := 0
 	var ends [tensorParts]int
-	// The parts follow each other in the new order.
 	for part, tensors := range parts {
 		for _, t := range tensors {
 			personal.places = append(personal.places, t.Offset)

@@ -30,8 +30,9 @@ func Convex(m Model) Architecture {
 	return nil
 }
 
-// Model makes the model with the dimension that its option gives. A sample has three vectors of
-// that dimension. The samples that it is given are not looked at.
+// Model makes the model with the dimension that its option gives. A sample is three vectors of that dimension, b, a
+// and v (see [Quadratic]). The format of the data that Model is given does not matter, since the data are made for
+// this model.
 func (a Quadratic) Model(Samples) (Model, error) {
 	n := a.Dimension
 	if n < 1 || n > maxWidth/3 {
@@ -40,7 +41,11 @@ func (a Quadratic) Model(Samples) (Model, error) {
 	m := &model{name: NameOf(a), convex: a, samples: Samples{Input: Dense, Features: 3 * n, Classes: 1}}
 	m.addTensor(0, "x", nil, n)
 	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
-		return &quadraticWork{flatGradient{kernel.Go, make([]float32, n)}, make([]float64, n), make([]float64, n)}
+		return &quadraticWork{
+			flatGradient: flatGradient{kernel.Go, make([]float32, n)},
+			u:            make([]float64, n),
+			sum:          make([]float64, n),
+		}
 	}
 	return m, nil
 }

@@ -49,7 +49,8 @@ func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, err
 }
 
 // Gradient implements [Workspace]: it writes the gradient of the mean loss on batch b at params to
-// grad, and returns that loss. Buffers in params follow from the batch.
+// grad, and returns that loss. It also updates the buffers in params, such as the running means of a batch
+// normalisation, from the batch.
 func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) {
 	w.check(grad)
 	w.check(params)

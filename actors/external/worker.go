@@ -268,8 +268,9 @@ func (w *Worker) trainBatch(
 	}
 }
 
-// keepState hands a task's client the state that the process has left for it in the shared memory: size bytes at
-// place, nil where the client keeps nothing. A size that the client has no room for is an error.
+// keepState hands a task's client the state that the process has left for it in the shared memory: size bytes from
+// place.Offset on. place is nil where clients keep nothing. A size above task.Room, the bytes that the client may
+// keep, is an error.
 func keepState(p *process, task *Task, place *state, size int) error {
 	if size < 0 || size > task.Room {
 		return p.wrong("client %d keeps %d bytes, and there is room for %d", task.Client, size, task.Room)
@@ -495,6 +496,7 @@ func (w *Worker) release() error {
 	defer w.program.mu.Unlock()
 	w.program.workers--
 	if w.program.first == nil {
+		// The process is not the worker's any more, so Close does not end it.
 		w.program.first = w.process
 		w.process = nil
 	}

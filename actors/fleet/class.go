@@ -254,10 +254,12 @@ func (k *class) prepareSteps(c Class, compute Compute, steps Distribution) error
 	if !k.step.fixed {
 		return nil
 	}
-	if k.step.client.Min > maxSeconds {
-		return registry.Errorf("seconds_per_step", "%g is more than three years", k.step.client.Min)
+	// All values of a fixed quantity are the same, so the smallest is the step time.
+	fixedSeconds := k.step.client.Min
+	if fixedSeconds > maxSeconds {
+		return registry.Errorf("seconds_per_step", "%g is more than three years", fixedSeconds)
 	}
-	k.stepNs = nanoseconds(k.step.client.Min)
+	k.stepNs = nanoseconds(fixedSeconds)
 	return nil
 }
 

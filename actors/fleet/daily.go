@@ -73,8 +73,9 @@ func (a Daily) Presence(*Files) (Presence, error) {
 	return d, err
 }
 
-// setPlaces gives the windows the clocks of the places, and the time of day at which virtual time starts.
-// Windows of neighbouring days must not touch when a clock is set back between them.
+// setPlaces sets in d the clocks of the places, the limits by which clients draw their place, and the time of
+// day at which virtual time starts. A clock that is set back between the windows of two days brings them nearer
+// to each other, by maxBack at most. A window so long that they could touch then is an error.
 func (a Daily) setPlaces(d *windows) error {
 	start, err := utc.Nanoseconds(a.Start)
 	switch {
@@ -158,8 +159,9 @@ type clientWindows struct {
 	*windows
 	seed   uint64
 	client int
-	// clock is that of the client's zone or place, to which shift is added.
+	// clock is that of the client's zone or place.
 	clock localClock
+	// shift is added to what clock shows, so that the sum is 0 at the nominal opening on day 0.
 	shift int64
 }
 
@@ -201,10 +203,11 @@ func (w *clientWindows) window(n int64) (opens, closes int64, ok bool) {
 	return opens, closes, opens < closes
 }
 
-// Present implements [Presence]: it reports whether time t lies within a window of the client that
-// occurs.
+// Present implements [Presence]: it reports whether virtual time t lies within the client's window of a day on
+// which the client is present.
 func (d *windows) Present(seed uint64, client int, t int64) bool {
 	w := d.of(seed, client)
+	// Day n begins when its window opens nominally.
 	localTime := w.since(t)
 	// The window of the day before is over by now, however long its jitter; that
 	// of the day after may have opened early.
@@ -222,11 +225,12 @@ func (d *windows) Present(seed uint64, client int, t int64) bool {
 	return false
 }
 
-// Change implements [Presence]: it returns when the client's presence next differs from that at
+// Change implements [Presence]: it returns when the client's presence next differs from that at virtual
 // time t: the end of the window under way, or the start of the next one. After maxLook days without a
 // window it returns the earliest time at which the next one could start.
 func (d *windows) Change(seed uint64, client int, t int64) int64 {
 	w := d.of(seed, client)
+	// Day n begins when its window opens nominally.
 	today := floorDiv(w.since(t), day)
 	for n := today; n < today+maxLook; n++ {
 		opens, closes, ok := w.window(n)
@@ -239,5 +243,6 @@ func (d *windows) Change(seed uint64, client int, t int64) int64 {
 			return opens
 		}
 	}
-	return w.clock.first((today+maxLook)*day - d.jitter - w.shift)
+	earliest := (today+maxLook)*day - d.jitter
+	return w.clock.first(earliest - w.shift)
 }

@@ -349,9 +349,10 @@ func (f *Fleet) durations(
 	return d, nil
 }
 
-// durations returns the phases of a task, with -1 for a phase that is out of bounds; the phases
-// after it are 0. deviceKey holds the device's random bits. Each phase starts when the one before it ends, so
-// slowdowns and traces see the right time.
+// durations returns how long the phases of a task take that starts at virtual time start, with -1 for a phase that is
+// out of bounds; the phases after it are 0. deviceKey holds the device's random bits. part is the part of its
+// minibatch that a local step takes, 1 for all of it. bits are the sizes of the two messages. Each phase starts when
+// the one before it ends, so slowdowns and traces see the right time.
 func (k *class) durations(
 	seed uint64,
 	client int,
@@ -361,7 +362,8 @@ func (k *class) durations(
 	bits Bits,
 	start int64,
 ) (d Durations) {
-	// Tasks that start together may share their random bits, as all are on one busy machine.
+	// The bits of a task matter only if its times vary. Tasks that start together may share them (k.shared), as
+	// all are on one busy machine.
 	random := keys{client: deviceKey}
 	switch {
 	case k.shared:
@@ -369,10 +371,10 @@ func (k *class) durations(
 	case k.varies:
 		random.task = keyed.Hash(seed, keyed.Vary, uint64(client), task)
 	}
+	// On a link trace the capacity changes every second; otherwise the speed holds for the whole
+	// transfer. position is where in its trace, in nanoseconds, the client is at the start.
 	var trace *linkTrace
 	var position int64
-	// On a link trace the capacity changes every second; otherwise the speed holds for the whole
-	// transfer.
 	if k.links != nil {
 		trace, position = k.links.locate(deviceKey, start)
 		d.Download = trace.download.transfer(bits.Down, position)

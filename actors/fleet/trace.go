@@ -151,6 +151,7 @@ func (r *replay) Present(seed uint64, client int, t int64) bool {
 // Change implements [Presence]: it returns when the client's presence next differs from that at
 // time t, and Never for a client that is always or never present.
 func (r *replay) Change(seed uint64, client int, t int64) int64 {
+	// next is the index of the first session that ends after the position of t in the period.
 	trace, position, next := r.locate(seed, client, t)
 	period := r.period
 	// periodStart is when the client's present period began.

@@ -26,6 +26,9 @@ type Arena struct {
 // span is a part of an arena: its offset and its size, both in bytes.
 type span struct{ offset, size int }
 
+// end returns the offset of the first byte behind the span.
+func (s span) end() int { return s.offset + s.size }
+
 // room is the part of an arena that one reply may take.
 type room struct {
 	arena *Arena
@@ -70,18 +73,21 @@ func (a *Arena) take(size int) *room {
 	return &room{a, taken}
 }
 
-// put adds a part to those that no room takes, and joins it with its neighbours.
+// put makes a span of the arena free again: it becomes one of a.free, the spans that no room takes, which
+// ascend by offset. Free spans that touch are joined to one.
 func (a *Arena) put(s span) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i, _ := slices.BinarySearchFunc(a.free, s.offset, func(f span, offset int) int { return f.offset - offset })
 	a.free = slices.Insert(a.free, i, s)
-	if i+1 < len(a.free) && s.offset+s.size == a.free[i+1].offset {
-		a.free[i].size += a.free[i+1].size
-		a.free = slices.Delete(a.free, i+1, i+2)
+	next := i + 1
+	if next < len(a.free) && s.end() == a.free[next].offset {
+		a.free[i].size += a.free[next].size
+		a.free = slices.Delete(a.free, next, next+1)
 	}
-	if i > 0 && a.free[i-1].offset+a.free[i-1].size == s.offset {
-		a.free[i-1].size += a.free[i].size
+	previous := i - 1
+	if previous >= 0 && a.free[previous].end() == s.offset {
+		a.free[previous].size += a.free[i].size
 		a.free = slices.Delete(a.free, i, i+1)
 	}
 }

@@ -267,6 +267,7 @@ func (p *Pool) next(s *seat) *job {
 		if len(s.queue) > 0 {
 			j := s.queue[0]
 			s.queue = s.queue[1:]
+			// If the seat's process has got a job of the queue ahead (sent), it is this one.
 			s.sent = nil
 			s.busy = true
 			return j

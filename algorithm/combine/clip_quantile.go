@@ -21,9 +21,9 @@ type Quantile struct {
 	Rate     float64 `key:"rate" default:"0.2" range:"(0,1]" help:"eta, rate of the bound"`
 }
 
-// Bound returns the bound of this round, which the rounds before have determined, and remembers that of the
-// next round, which is the only number in the memory. The bound grows if less than the part Quantile of the
-// norms is within it, and shrinks if more is.
+// Bound implements [Clip]: it returns the bound of this round, which the rounds before have determined, so that
+// norms do not change it. next holds a single number, the bound of the next round. That is higher than this one
+// if less than the part Quantile of the norms is within the bound, and lower if more is.
 func (q Quantile) Bound(memory, norms []float64) (bound float64, next []float64) {
 	bound = q.Initial
 	if len(memory) > 0 {

@@ -57,6 +57,7 @@ func (m NNM) Needs() registry.Needs {
 // share of each mean is divided equally among the updates in it.
 func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) (shares []float64) {
 	n := len(updates)
+	// A mean over as many updates as are surely honest: all but the number that may be Byzantine.
 	near := max(1, n-m.Count(n))
 	mixed := make([][]int64, n)
 	// mixing holds for each mixed update the factors of the updates in it.

@@ -187,12 +187,12 @@ func logOnePlusSum(terms []float64, largest float64) float64 {
 	for _, term := range terms {
 		sum += math.Exp(term - largest)
 	}
-	if log := largest + math.Log(sum); log < 30 {
-		return math.Log1p(math.Exp(log))
-	} else {
-		// A is so large that A − 1 rounds to A.
-		return log
+	logSum := largest + math.Log(sum)
+	// Above e^30 the 1 changes the logarithm by less than 1e-13, and e^logSum might overflow.
+	if logSum >= 30 {
+		return logSum
 	}
+	return math.Log1p(math.Exp(logSum))
 }
 
 // epsilonFromDivergence returns the epsilon at delta that follows from a Rényi divergence of this order,

@@ -157,7 +157,9 @@ func (x *Client) Shares(roster []byte) ([]byte, error) {
 	var b []byte
 	for i, neighbour := range neighbours {
 		// Every pair of members has a key of its own for each direction, so the nonce can be zero.
-		aead, direction, err := r.shareCipher(x.shareKey, neighbour, x.index, neighbour)
+		sender := x.index
+		receiver := neighbour
+		aead, direction, err := r.shareCipher(x.shareKey, neighbour, sender, receiver)
 		if err != nil {
 			return nil, err
 		}
@@ -249,7 +251,8 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 // members can help to recover the sender, but a sender of false shares cannot force this member out of the
 // round.
 func (x *Client) openShares(sender int, sealed []byte) {
-	aead, direction, err := x.roster.shareCipher(x.shareKey, sender, sender, x.index)
+	receiver := x.index
+	aead, direction, err := x.roster.shareCipher(x.shareKey, sender, sender, receiver)
 	if err != nil {
 		return
 	}

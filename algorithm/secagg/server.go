@@ -352,6 +352,7 @@ func (s *Server) Reveal(client uint32, message []byte) (ready bool, err error) {
 	}
 	s.answered[member] = true
 	for i, owner := range owners {
+		// The first byte of a body is the kind of the secret, which checkReveal has looked at.
 		x := share{holder: member}
 		copy(x.value[:], bodies[i][1:])
 		s.revealed[owner] = append(s.revealed[owner], x)

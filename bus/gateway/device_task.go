@@ -106,8 +106,8 @@ func (d *Device) begin(ctx context.Context, arrival deviceArrival) (*DeviceTask,
 	d.cancelWork = cancel
 	// The heartbeat confirms at once that the task has arrived.
 	d.nextHeartbeat.Reset(0)
-	// onTask ends the work on a task only once it has begun, so a message that ends it and arrived before
-	// is looked for here.
+	// A message that ends a task cancels its work as it arrives, but one that arrived before this task was begun
+	// found no work to cancel. It still waits in the mailbox.
 	if d.mailbox.Holds(arrival.isEndedBy) {
 		cancel()
 	}
@@ -434,16 +434,16 @@ type listener struct {
 	device *Device
 	// run is the run that the request is for.
 	run string
-	// since is the time since which the request has reached no listener, the zero time if it does.
-	since time.Time
+	// unheardSince is the time since which the request has reached no listener, the zero time if it does.
+	unheardSince time.Time
 	// left says that the device has left the run for that reason.
 	left bool
 }
 
-// failed notes that the request has failed. If it has reached no listener for unheardAfter, the device informs the run
-// by a heartbeat that it leaves, so that the run continues without it. That helps where a hub whose accounts were
-// reloaded passes the heartbeats of a site's devices and not their requests. A run whose coordinator is away does not
-// get the heartbeat either.
+// failed notes that the request has failed with err. If the request has reached no listener for unheardAfter, the
+// device tells the run in a heartbeat that it leaves, so that the run continues without it. That helps where a hub
+// whose accounts were reloaded passes the heartbeats of a site's devices and not their requests. If the coordinator
+// is away, the heartbeat does not arrive either, and changes nothing.
 func (l *listener) failed(err error) {
 	// No repetition helps before the server's limit is raised.
 	if errors.Is(err, bus.ErrTooLarge) {
@@ -452,13 +452,13 @@ func (l *listener) failed(err error) {
 	}
 	// The request has reached a listener, and the answer was lost or is late.
 	if !errors.Is(err, bus.ErrNoListener) {
-		l.since = time.Time{}
+		l.unheardSince = time.Time{}
 		return
 	}
-	if l.since.IsZero() {
-		l.since = time.Now()
+	if l.unheardSince.IsZero() {
+		l.unheardSince = time.Now()
 	}
-	if time.Since(l.since) >= unheardAfter {
+	if time.Since(l.unheardSince) >= unheardAfter {
 		l.leave(unheard)
 	}
 }

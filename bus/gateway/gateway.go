@@ -342,7 +342,7 @@ func (g *Gateway) Readmit(device int) (err error) {
 // get another task.
 func (g *Gateway) DropTask(device int) {
 	g.withPeer(device, func(p *peer) {
-		p.task = 0
+		p.task = noTask
 		p.values = nil
 	})
 }

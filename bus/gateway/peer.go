@@ -431,10 +431,14 @@ func lackingFeature(required uint32) string {
 	return "algorithm"
 }
 
-// admit lets the device take part with its join and answers the request m with the welcome.
+// admit lets the device take part with its join and answers m, the message with the join, with the welcome.
+// A join without a reply subject is not answered: a device sends one when its connection is back or when it
+// was called.
 func (p *peer) admit(join *bus.Join, m *bus.RawMessage) {
-	// The device was restarted, or its connection was lost.
-	if !p.joined || m.Reply == "" {
+	// Its task may have been lost until now for such a device, as for one that joins anew. So the time in which
+	// the task must reach it begins again.
+	announces := m.Reply == ""
+	if !p.joined || announces {
 		p.restartTask()
 	}
 	p.joinRun(join)
@@ -460,7 +464,7 @@ func (p *peer) joinRun(join *bus.Join) {
 
 // worksOnTask reports whether the device has reported that it works on its open task. Such a task is not
 // sent again: on a slow link the repeat would make the device start its message over.
-func (p *peer) worksOnTask() bool { return p.task != 0 && p.reportedTask == p.task }
+func (p *peer) worksOnTask() bool { return p.task != noTask && p.reportedTask == p.task }
 
 // limit reduces the samples that a device claims in its join to the number that its credentials
 // allow, since the samples are its weight in the mean of the updates.
@@ -478,11 +482,15 @@ func (p *peer) limit(join *bus.Join) {
 	}
 }
 
-// onHeartbeat handles a heartbeat. The first one after a task confirms that the task has arrived, so it
-// is expected and takes nothing from the budget. Only one heartbeat a task is free, even if it is refused.
+// onHeartbeat handles a heartbeat, m. Unless it is refused, it updates when the device was heard, on which task
+// it works, its log and its echoes. It may end the device's part in the run: the device leaves, or it is heard
+// and not reached.
+//
+// The device sends a heartbeat as soon as it has a task, so the first one after a task is expected and takes
+// nothing from the budget. Only one heartbeat a task is free, even if it is refused.
 func (p *peer) onHeartbeat(m *bus.RawMessage) {
-	confirms := p.task != noTask && !p.taskReported
-	expected := confirms && !p.flooded && len(m.Data) < deviceBudgetBytes
+	isFirstSinceTask := p.task != noTask && !p.taskReported
+	expected := isFirstSinceTask && !p.flooded && len(m.Data) < deviceBudgetBytes
 	p.taskReported = true
 	if !expected && !p.spendBudget(len(m.Data)) {
 		return
@@ -501,6 +509,7 @@ func (p *peer) onHeartbeat(m *bus.RawMessage) {
 	}
 	p.lastHeard = time.Now()
 	p.reportedTask = h.Task
+	// Arrived is the newest task that the device has, also before it works on it.
 	p.confirmed = p.confirmed || p.worksOnTask() || h.Arrived == p.task
 	if p.beatIsLate(p.lastHeard) {
 		p.lateBeat = p.lastHeard
@@ -572,7 +581,7 @@ func (p *peer) expectsPart(part *bus.Update) bool {
 	return part.Chunk == p.nextChunk && sameLength
 }
 
-// receive takes p, one message of an update, and returns the answer to it: a status and a reason
+// receive takes part, one message of an update, and returns the answer to it: a status and a reason
 // for people. fault is an error of the message by itself, nil for a valid one. The message that
 // decides the task, by which its update is accepted or refused, becomes an event.
 func (p *peer) receive(part *bus.Update, fault error) (status bus.Status, reason string) {
@@ -621,7 +630,7 @@ func (p *peer) receiveUnexpected(part *bus.Update, fault error) (status bus.Stat
 	return bus.Accepted, "", false
 }
 
-// receiveLast takes p, the message that ends an update: the update counts if all chunks have arrived,
+// receiveLast takes part, the message that ends an update: the update counts if all chunks have arrived,
 // have as many values as the task demands, and pass the run's own check. It returns the answer: a status
 // and a reason for people. arrived is when the message arrived.
 func (p *peer) receiveLast(part *bus.Update, arrived time.Time) (status bus.Status, reason string) {
@@ -647,7 +656,7 @@ func (p *peer) receiveLast(part *bus.Update, arrived time.Time) (status bus.Stat
 	return bus.Accepted, ""
 }
 
-// receiveChunk takes p, a message with values, and returns the answer: a status and a reason for people.
+// receiveChunk takes part, a message with values, and returns the answer: a status and a reason for people.
 // Chunks arrive one after the other; chunk 0 also when the device starts its update over. Values beyond
 // those that the task demands refuse the update, so memory is bounded. arrived is when the message
 // arrived.

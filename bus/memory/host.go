@@ -161,8 +161,8 @@ func (d *delivery) Job() *bus.Job { return d.job.job }
 // Done has nothing to do: a job whose sum was accepted is closed.
 func (d *delivery) Done(context.Context) error { return nil }
 
-// Release gives the job back to the queue for another host, at once or, with later, after the time
-// postponement. A job that is closed meanwhile is not queued.
+// Release gives the job back to the queue for another host, at once or, if later is true, after the time
+// postponement. A job that has been closed by then does not get into the queue.
 func (d *delivery) Release(later bool) error {
 	if later {
 		time.AfterFunc(postponement, d.requeue)

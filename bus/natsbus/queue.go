@@ -63,7 +63,8 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 // deleteLeaderless deletes those of the run's streams that have no leader, or whose consumer has none, and returns
 // whether there was one. It does not wait for an election: nothing that the streams hold is needed any more.
 func (c *Coordinator) deleteLeaderless(ctx context.Context) (deleted bool, err error) {
-	checks := c.probeStreams(ctx, false)
+	const interrupted = false
+	checks := c.probeStreams(ctx, interrupted)
 	if !c.leaderless.inCluster() {
 		return false, nil
 	}
@@ -74,7 +75,9 @@ func (c *Coordinator) deleteLeaderless(ctx context.Context) (deleted bool, err e
 			continue
 		}
 		deleted = true
-		deleting.Go(func() { failures[i] = c.leaderless.deleteStream(ctx, check.stream, check.stream) })
+		// The stream itself is named as the one without a leader, also where only its consumer has none.
+		overdueName := check.stream
+		deleting.Go(func() { failures[i] = c.leaderless.deleteStream(ctx, check.stream, overdueName) })
 	}
 	deleting.Wait()
 	return deleted, errors.Join(failures...)
@@ -500,8 +503,9 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored b
 	return true, nil
 }
 
-// remake makes one stream again that is not intact. A stream that has had no leader for too long is deleted
-// first. The new stream has a single copy, which one server can hold alone; raiseCopies adds the others later.
+// remake makes the stream of a check again that has found it not intact. If the stream, or its consumer, has
+// had no leader for too long (overdueName is not empty), the stream is deleted first. The new stream has a
+// single copy, which one server can hold alone; raiseCopies adds the others later.
 func (c *Coordinator) remake(ctx context.Context, check streamCheck) error {
 	if check.overdueName != "" {
 		if err := c.leaderless.deleteStream(ctx, check.stream, check.overdueName); err != nil {
@@ -510,7 +514,8 @@ func (c *Coordinator) remake(ctx context.Context, check streamCheck) error {
 	}
 	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
 	defer cancel()
-	return c.makeStream(attempt, check.stream, 1)
+	const copies = 1
+	return c.makeStream(attempt, check.stream, copies)
 }
 
 // raiseCopies gives the streams as many copies as the configuration says, if they have fewer since they were

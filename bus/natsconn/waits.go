@@ -132,7 +132,8 @@ func (c *Conn) Waiting() (action string, since time.Time) {
 		if action == "" || w.since.Before(since) {
 			action = w.action
 			since = w.since
-			if limitHint(w.reason) != "" {
+			atLimit := limitHint(w.reason) != ""
+			if atLimit {
 				action += " (a limit of the server is reached)"
 			}
 		}

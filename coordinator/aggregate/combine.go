@@ -6,13 +6,13 @@ import (
 	"fedpace/algorithm"
 )
 
-// completeSum completes sum, the exact sum of a round's weighted updates, once all of them have arrived. It
-// changes sum in place, in one of three ways:
-//   - Mostly all updates have been added to the sum as they arrived, and nothing is left to do.
-//   - If stale updates were kept separate (by w), they join the sum of the fresh ones.
+// completeSum completes sum, the exact sum of a round's weighted updates, once all of them have arrived. w says
+// how they were weighed. It changes sum in place, in one of three ways:
+//   - In most runs all updates have been added to the sum as they arrived, and nothing is left to do.
+//   - If stale updates were kept separate (w.staleSeparate), they join the sum of the fresh ones.
 //   - If all updates were kept separate, for a robust rule, a clip or noise, they are clipped, turned into
 //     differences from the newest model where the algorithm mixes models, and combined by the rule, with
-//     noise in a private run.
+//     noise in a private run. sum is all zeros before.
 //
 // It returns the factor by which the server multiplies the sum, and what the clip remembers for the next
 // round, nil if that does not change.
@@ -26,6 +26,7 @@ func (a *Aggregator) completeSum(
 		a.joinStale(sum, updates, w.freshShare)
 		return w.scale, nil, nil
 	}
+	// The updates were not kept separate: no rule, clip or noise is for single updates.
 	if !a.learning.Combine.PerClient() {
 		return w.scale, nil, nil
 	}

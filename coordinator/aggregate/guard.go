@@ -169,10 +169,10 @@ func (g *Guard) judge(round *vettedRound, all trial) (verdict, error) {
 	return result, err
 }
 
-// readmit tries to end exclusions, since a long update need not do harm: with the update at each of the
-// places counting again, it tries the round, and excludes the update anew if that does harm. last is the
+// readmit tries to end exclusions, since a long update need not do harm. For each of the places it tries the
+// round with the update at that place counting again, and excludes the update anew if that does harm. last is the
 // trial without all excluded updates. It changes excluded, and returns a trial without the updates that are
-// excluded in the end.
+// excluded in the end: last itself if there are no places.
 func (g *Guard) readmit(round *vettedRound, last trial, excluded []bool, places []int) (trial, error) {
 	var err error
 	lastHarms := false

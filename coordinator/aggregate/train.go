@@ -73,7 +73,9 @@ func (a *Aggregator) Train(ctx context.Context, r Round) (Outcome, error) {
 	if a.config.Round.SiteRounds > 0 {
 		return a.trainSites(ctx, r)
 	}
-	hasDevices := a.devices.Split(r.Tasks) < len(r.Tasks)
+	// Tasks of devices follow those of simulated clients.
+	firstDevice := a.devices.Split(r.Tasks)
+	hasDevices := firstDevice < len(r.Tasks)
 	// The guard needs single updates, which secure aggregation hides.
 	seesUpdates := a.learning.Secure == nil
 	if hasDevices && seesUpdates {
@@ -186,8 +188,9 @@ func jobSpans(updates []clientUpdate, parts int) (spans []span) {
 	return spans
 }
 
-// mergeSpan handles the sum, values, of the job with the updates at part: it adds it to sum, the round's,
-// or stores it in the update if that is the job's only one and is kept separate.
+// mergeSpan takes the result of a training job: values is the exact sum of the updates with the places in part,
+// weighted. It is added to sum, the round's. An update that is kept separate has a job of its own (jobSpans), so
+// its values become that update's own sum instead.
 func mergeSpan(sum []int64, updates []clientUpdate, part span, values []int64) error {
 	u := &updates[part.start]
 	if !u.separate {

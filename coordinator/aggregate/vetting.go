@@ -187,6 +187,9 @@ func (a *Aggregator) measureLoss(ctx context.Context, roundNumber int, x model) 
 // task both began with a model that was not degraded. startLoss is the held-out loss of the model with
 // which the round began. Of fewer than minToBlame updates any could be the outlier, so no device is to
 // blame.
+//
+// v.loss is the held-out loss of the model that all updates make, and v.trial.loss that of the model without the
+// excluded ones.
 func (a *Aggregator) punish(v verdict, round Round, startLoss float64) error {
 	for i, excluded := range v.excluded {
 		if !excluded {

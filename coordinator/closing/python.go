@@ -25,8 +25,8 @@ type Python struct {
 // Kind returns the name of the base class in Python that the user's class must have.
 func (Python) Kind() string { return "Closing" }
 
-// Deadline returns the option deadline_seconds as virtual time in nanoseconds; 0 means that there is none, and
-// that the class is asked after updates alone.
+// Deadline returns the option deadline_seconds as virtual time in nanoseconds. 0 means that there is no deadline:
+// then the class is asked whether the round closes only when an update has arrived.
 func (p Python) Deadline() Time {
 	if p.Seconds == 0 {
 		return 0

@@ -19,7 +19,8 @@ import "math/big"
 type Tree struct {
 	// links holds the link of each site, nil for one that has had no transfer.
 	links []*FairLink
-	need  Work
+	// need is the work of a whole transfer, see [Tree.Need].
+	need Work
 	// siteCapacity is the capacity of each site's link, as a rate at the server.
 	siteCapacity uint64
 	// twoLevels is true if both the sites' links and the server's are shared, so that a transfer crosses two.
@@ -96,9 +97,11 @@ func (t *Tree) Start(now int64, id uint64, client int, unshared int64) (handle u
 }
 
 // Resume adds a transfer of a client at the time now, in nanoseconds, of which only remaining is
-// left to do. unshared is how long the whole transfer takes if no link slows it down. The handle
-// identifies the transfer on the tree.
+// left to do. unshared is how long the whole transfer takes, in nanoseconds, if no link slows it down.
+// The handle identifies the transfer on the tree: the site in its upper 32 bits, and in the lower ones
+// the handle on the site's link.
 func (t *Tree) Resume(now int64, id uint64, client int, unshared int64, remaining Work) (handle uint64) {
+	// Clients are dealt to the sites in turn.
 	site := client % len(t.links)
 	link := t.links[site]
 	if link == nil {

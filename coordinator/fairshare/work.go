@@ -99,10 +99,12 @@ func (w Work) durationAt(rate uint64) int64 {
 // never is later than any time that is waited for.
 const never = int64(1) << 62
 
-// rateWithin returns the least rate at which the work takes no more than this many nanoseconds. It is the
-// full rate if even that takes longer, or if ns is not positive.
+// rateWithin returns the least rate at which the work takes no more than this many nanoseconds: w/ns, rounded up,
+// as work is a rate times nanoseconds. It is the full rate if even that takes longer, or if ns is not positive.
 func (w Work) rateWithin(ns int64) uint64 {
-	if ns <= 0 || w.Hi >= uint64(ns) {
+	// Hi counts 2^64 units of work. With as many of them as nanoseconds or more the quotient has more than 64 bits.
+	exceedsWord := ns > 0 && w.Hi >= uint64(ns)
+	if ns <= 0 || exceedsWord {
 		return fullRate
 	}
 	quotient, remainder := bits.Div64(w.Hi, w.Lo, uint64(ns))

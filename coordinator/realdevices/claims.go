@@ -113,13 +113,13 @@ func (d *Devices) countedPlan(event *gateway.Event, client int) round.Plan {
 		Upload:   round.Time(update.UploadNs),
 	}
 	task := d.open[update.Task]
-	// A task that is not open has no answer that could be handed out.
+	// The update of a task that is not open does not count, so nobody reads its plan.
 	if task == nil {
 		return round.Plan{}
 	}
 	plan := capDurations(reported, task.timeAway(event.Arrived))
-	// The device may have got the task from the coordinator before this one. What it reports may then
-	// exceed what was observed here and yet be no lie.
+	// The device may have got the task before the run was resumed (maybeEarlier), from the process that
+	// coordinated it then. It may then have worked for longer than this coordinator has waited.
 	if plan != reported && !task.maybeEarlier {
 		d.noteCorrection(
 			client,

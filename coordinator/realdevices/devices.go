@@ -575,7 +575,9 @@ func (d *Devices) takeLeaving(event *gateway.Event) {
 	d.gone[event.Device] = true
 	o := d.taskOf(event.Device)
 	if o != nil && !d.isAnswered(o) {
-		d.answerFor(round.Silent, o, round.Plan{Compute: max(1, o.timeAway(time.Now()))})
+		// At least a nanosecond, since 0 would stand for a device that has not announced its leave.
+		untilLeave := max(1, o.timeAway(time.Now()))
+		d.answerFor(round.Silent, o, round.Plan{Compute: untilLeave})
 	}
 }
 

@@ -206,8 +206,9 @@ func (d *Devices) recordLeavings(clock uint64, now time.Time) (events []round.Ev
 	return events, nil
 }
 
-// recordPresence adds to the record that a device has joined or left (nothing in a replay), updates what is
-// known of the device, and returns events with the event added.
+// recordPresence adds to the record that a device has joined or left, unless a replay reads this from the record.
+// It updates d.knownPresent, which says whom the round machine takes to be present, and returns events with the
+// event for the machine added.
 func (d *Devices) recordPresence(events []round.Event, presence Presence) ([]round.Event, error) {
 	if !d.Replay {
 		if err := d.Record.AddPresence(presence); err != nil {

@@ -295,7 +295,9 @@ func (d *Devices) leaveSession(device int, reason string) {
 	delete(d.session.members, device)
 	if o := d.taskOf(device); o != nil && !d.isAnswered(o) {
 		d.gateway.DropTask(device)
-		d.answerFor(round.TimedOut, o, round.Plan{Compute: max(1, o.timeAway(time.Now()))})
+		// At least a nanosecond, since 0 stands for a time that is not known.
+		timeAway := max(1, o.timeAway(time.Now()))
+		d.answerFor(round.TimedOut, o, round.Plan{Compute: timeAway})
 	}
 }
 

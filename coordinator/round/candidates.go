@@ -61,8 +61,9 @@ func (c *candidates) dropOut(timer Timer) error {
 	return nil
 }
 
-// removeUnavailable is called when all candidates should have answered. It ends the part of those that
-// cannot be selected: that have dropped out, or are not available any more. The others stay in their order.
+// removeUnavailable is called when all candidates should have answered. It takes those out of the list that
+// cannot be selected, because they have dropped out or are not available any more, and reports how they ended. The
+// others stay in their order. available says whether a client can be given a task.
 func (c *candidates) removeUnavailable(available func(client int) bool) {
 	c.list = slices.DeleteFunc(c.list, func(t TaskState) bool {
 		switch {

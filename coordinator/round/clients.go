@@ -242,8 +242,8 @@ func (d *KnownDevice) averageTimes(link, compute Time, steps int) {
 	d.Step = step
 }
 
-// expect returns how long a task with this many local steps is expected to take the device, by the
-// tasks that it has done.
+// expect returns how long a task with this many local steps is expected to take the device, transfers
+// included, by the tasks that it has done: MaxDuration at most, and 0 if it has done none.
 func (d *KnownDevice) expect(steps int) Time {
 	if d.Step > 0 && Time(steps) > MaxDuration/d.Step {
 		return MaxDuration

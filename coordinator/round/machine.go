@@ -164,7 +164,8 @@ func (m *Machine) makeParts(state *State) {
 		devices:   state.Devices,
 		model:     state.Model,
 	}
-	// Without training there is one model, of which no versions are kept.
+	// No task starts from the newest version yet. Without training there is one model, of which no versions are
+	// kept.
 	if config.Train {
 		m.tasks.versions = map[uint64]int{state.Model: 0}
 	}

@@ -32,10 +32,12 @@ func (m *Machine) subtractOverlap(task *TaskState, plan *Plan) {
 	if !tookPartBefore {
 		return
 	}
-	// The time of the steps ahead is Compute·stepsAhead/LocalSteps, calculated with 128 bits.
+	// The client may have done these steps, the first ones of its new task, and no more. They take
+	// Compute·stepsAhead/LocalSteps, calculated with 128 bits.
 	stepsAhead := uint64(min(m.config.Overlap, int(task.LocalSteps)))
 	high, low := bits.Mul64(stepsAhead, uint64(plan.Compute))
 	maxAhead, _ := bits.Div64(high, low, uint64(task.LocalSteps))
+	// The task starts after the one before has ended, so the wait is not negative.
 	modelArrives := task.Start + plan.Download
 	waited := modelArrives - last.End
 	plan.Compute -= min(Time(maxAhead), waited)

@@ -182,13 +182,14 @@ func (m *Machine) resume(t *TaskState, remaining []fairshare.Work) []fairshare.W
 	return remaining[1:]
 }
 
-// Pending returns what the driver of a restored machine must do that the machine had asked for before: plan
-// tasks, train, find losses, evaluate, or end the run. It is valid until the next Step. Timers are not part
-// of it, because the clock has a state of its own.
+// Pending returns what the driver of a restored machine must do because the machine had asked for it before its
+// state was saved: plan tasks, train, find losses, evaluate, or end the run. The result is valid until the next
+// Step. It has no timers, because the clock has a state of its own.
 func (m *Machine) Pending() *Effects {
 	m.effects.reset()
 	switch m.phase {
-	// Tasks without a plan are sent again, since the answers of their clients are lost.
+	// Tasks without a plan are sent again, since the answers of their clients are lost. These may be tasks of
+	// candidates, of simulated clients and of devices.
 	case Planning:
 		for _, list := range [][]TaskState{m.candidates.list, m.tasks.simulated.List, m.tasks.devices.List} {
 			for i := range list {

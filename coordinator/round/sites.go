@@ -136,7 +136,7 @@ func (m *Machine) startSiteRound(state *SiteState) error {
 
 // siteTaskEnds continues after task t of a client behind a site has ended with outcome o. A client whose
 // update was accepted gets a task in the site's next own round, which begins when no task of the site is
-// open.
+// open. The site then has an update, too, that it will send to the server (Counts).
 func (m *Machine) siteTaskEnds(t *TaskState, o Outcome) error {
 	s := &m.sites[m.sitePlace(m.config.siteOf(t.Client))]
 	s.Open--

@@ -39,5 +39,6 @@ func (s Warmup) part(round int) float64 {
 	if round > s.Rounds {
 		return 1
 	}
-	return linear{}.interpolate(s.StartFactor, 1, float64(round-1), float64(s.Rounds))
+	roundsBefore := float64(round - 1)
+	return linear{}.interpolate(s.StartFactor, 1, roundsBefore, float64(s.Rounds))
 }

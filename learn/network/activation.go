@@ -224,7 +224,8 @@ func (a *Activation) Row(p *Pass, i int) []float32 {
 	return a.values(p)[first+y*rowStride+x*columnStride+c*channelStride:][:Lanes]
 }
 
-// GradientRow returns the gradient of the values that Row returns.
+// GradientRow returns the gradient of value number i of every sample of the block, [Lanes] floats. Values are
+// numbered as for Row.
 func (a *Activation) GradientRow(p *Pass, i int) []float32 {
 	rowStride, columnStride, channelStride := a.gradientStrides()
 	position := i / a.Channels

@@ -52,9 +52,11 @@ func (BatchNormLayer) Parameters(in Shape) []Parameter {
 	}
 }
 
-// leastBatch returns the number of samples that training needs: a single value has no variance.
+// leastBatch returns the number of samples that training needs. The variance of a channel needs two values, and
+// a sample has one for each position. A frozen layer uses the running variance instead.
 func (l BatchNormLayer) leastBatch(in Shape) int {
-	if !l.Frozen && in.Height*in.Width == 1 {
+	positions := in.Height * in.Width
+	if !l.Frozen && positions == 1 {
 		return 2
 	}
 	return 1
@@ -135,9 +137,11 @@ type batchNormStage struct {
 // layOut allocates what depends on the size of a sample.
 func (s *batchNormStage) layOut() { s.centred = alignedFloats(s.X.Size() * Lanes) }
 
-// awaitBlocks waits until the networks of all blocks of the minibatch have called it, each after it has
+// awaitBlocks waits until the networks of all blocks of the minibatch have called awaitBlocks, each after it has
 // added its values to the sums. The last one calls finish, which turns the sums into what the blocks need
-// next. The networks are coroutines of [joint], so no two of them run at once.
+// next. The networks are coroutines of [joint], so no two of them run at once: wait lets the next one go on, also
+// after finish, and returns when it is this network's turn again. A network that has the minibatch alone has no
+// wait.
 func (s *batchNormStage) awaitBlocks(finish func()) {
 	s.sums.arrived++
 	if s.sums.arrived == s.network.meeting.blocks {
@@ -241,8 +245,9 @@ func (s *batchNormStage) measure(pass *Pass) {
 	})
 }
 
-// updateRunning computes 1/sqrt(σ² + ε) of each channel from the sums of squares, and updates the
-// running values, with the unbiased variance.
+// updateRunning computes 1/sqrt(σ² + ε) of each channel from the sums of (x − μ)², and updates the running
+// values: the mean, the variance with the unbiased estimate, whose divisor is n−1, and the number of batches, up to
+// maxCount.
 func (s *batchNormStage) updateRunning(p *Pass) {
 	sums := s.sums
 	mean, variance, batches := s.running(p)

@@ -168,9 +168,10 @@ func (s *denseStage) inputGradient(p *Pass, dy []float32, start, end int) {
 		kernel.Block(dy), kernel.Block(s.X.gradient(p)[start*Lanes:]), op, x, 0)
 }
 
-// stepInOnePass computes the gradient of the inputs and updates the weight in one pass over it, in a step
-// with one block of samples. The kernel may leave out the last inputs, which are then computed by separate
-// products.
+// stepInOnePass computes the gradient of the inputs and updates the parameters, in a step with one block of few
+// samples: each weight is read once for both. dy is the gradient of the outputs. The kernel DenseStep handles the
+// inputs before number stepped, and those from there on are computed by separate products. Update then has
+// nothing left to do (s.updated).
 func (s *denseStage) stepInOnePass(pass *Pass, dy []float32) {
 	in, outputs := s.sizes()
 	isa := s.network.isa

@@ -170,7 +170,8 @@ func layerName(l Layer) string {
 }
 
 // outputShape returns the shape of the outputs of a list of layers for inputs of shape in. The error names
-// the first layer that does not fit. in may be unknown, as long as the samples are.
+// the first layer that does not fit. in is unknown (Shape.Unknown) if a configuration is checked before its samples
+// are read; then so is the output, up to the first layer whose output does not depend on its input.
 func outputShape(list []Layer, in Shape) (Shape, error) {
 	if len(list) == 0 {
 		return in, fmt.Errorf("a list without layers")

@@ -300,8 +300,9 @@ func fuse(list []Layer) (layers int, relu bool) {
 	return 1, false
 }
 
-// addLink makes the link of a stage, and assigns its parameters their places among those of the network. In
-// a frozen residual layer it marks them as frozen.
+// addLink makes the link of a stage, and assigns its parameters their places among those of the network. These lie
+// in regions, such as trained and frozen ones. n.next has for each region the place of the next parameter in it;
+// addLink moves it on. In a frozen residual layer it marks the parameters as frozen.
 func (n *network) addLink(stage Stage, place *Place, parameters []Parameter) *link {
 	// Within a frozen residual layer all parameters are frozen.
 	if place.frozen {
@@ -457,7 +458,8 @@ func (n *network) updateLeaves(leaves []*link, dst []float32, b *Batch, op kerne
 	}
 }
 
-// updateCollected is Update for the parameters whose gradient the network collects.
+// updateCollected is Update for the parameters whose gradient the network collects: n.grad has the gradient of
+// parameter i at i, for i in n.ranges.
 func (n *network) updateCollected(dst []float32, op kernel.Op, alpha float32) {
 	for _, r := range n.ranges {
 		// Frozen parameters lie behind trainable, and are left out.

@@ -23,13 +23,13 @@ type packing struct {
 // the kernels have, so row y takes the place of row y − Size.
 func (s *convStage) rowSlot(layout *packing, y int) int { return y % s.Size * layout.rowSize }
 
-// choosePacking chooses the size of groups with which a row of width positions takes the least time, for
-// blocks with this many samples. products returns how many products a row needs with groups of a given
-// size.
+// choosePacking chooses the size of groups, in positions, with which a row of width positions takes the least
+// time, for blocks with this many samples. products returns how many products a row needs with groups of a given
+// size. The packing that is returned has no lists yet.
 func choosePacking(isa kernel.ISA, samples, width int, products func(positions int) int) packing {
 	// By tiles, products of several positions would gain too little.
 	if isa.Tiles() {
-		return packing{positions: 1, groups: width, ld: (samples + 15) &^ 15}
+		return packing{positions: 1, groups: width, ld: kernel.Filled(samples)}
 	}
 	// One position for each product needs no copies, so its cost has a factor of 10 and that of
 	// others 11.
@@ -44,7 +44,8 @@ func choosePacking(isa kernel.ISA, samples, width int, products func(positions i
 			lowest = cost
 		}
 	}
-	return packing{positions: best, groups: (width + best - 1) / best, ld: (best*samples + 15) &^ 15}
+	columns := best * samples
+	return packing{positions: best, groups: (width + best - 1) / best, ld: kernel.Filled(columns)}
 }
 
 // behind is room for the values that a vector instruction copies behind the end of a row.

@@ -53,7 +53,8 @@ type poolStage struct {
 	size int
 	// part holds the four positions of a square of two by two: 4 × channels × lanes values.
 	part []float32
-	// code says for each output which position of its square had the largest value.
+	// code says for each output which position of its window had the largest value, for the way back: 0 is the
+	// first of the window, row by row.
 	code []int32
 }
 

@@ -96,12 +96,12 @@ func families(
 		columns := run.Columns()
 		for i := range columns {
 			c := &columns[i]
+			// A column whose values are in one of the metrics below has the name "-", as those of the model's
+			// metrics have. Accuracy also has a metric of its own.
 			name := c.Metric
-			// Accuracy is the only metric of the model that has a metric name of its own.
 			if c.Name == metrics.Validation+metric.Accuracy {
 				name = c.Name
 			}
-			// The values of other columns without a name are in the metrics below.
 			if name != "-" && !yield(of.column(name, c)) {
 				return
 			}

@@ -369,18 +369,20 @@ func (m *Metrics) compare(e *round.TaskReport) {
 	}
 }
 
-// deviceClass returns the index in m.classes of the class of a real device, as if the device were a
-// simulated client. The last index stands for devices without a known class.
+// deviceClass returns the index in m.classes of the class that a real device has by its configuration. The last
+// index, that of real devices, stands for one without a known class, and the index before it for all classes
+// that have no series of their own (see seriesClasses).
 func (m *Metrics) deviceClass(client int) int {
-	last := len(m.classes) - 1
+	realDevices := len(m.classes) - 1
+	lastSimulated := realDevices - 1
 	if class := m.run.DeviceClass(client); class >= 0 {
-		return min(class, last-1)
+		return min(class, lastSimulated)
 	}
-	return last
+	return realDevices
 }
 
 // Round implements [metrics.Output]: it publishes round r with all that was reported since the
-// round before. Scrapes see the old state or the new one, nothing in between.
+// round before, which is in m.batch. Scrapes see the old state or the new one, nothing in between.
 func (m *Metrics) Round(r *metrics.Round) error {
 	now := time.Now()
 	m.mu.Lock()

@@ -245,7 +245,8 @@ func (c *Tables) Restore(saved []byte) error {
 		if client < 0 || client >= round.MaxClients {
 			return fmt.Errorf("tables: an account of client %d, want 0 to %d", client, round.MaxClients-1)
 		}
-		// After an error the remaining numbers are read as 0, and the error is returned below.
+		// The numbers of the account follow its client. After an error the remaining ones are read as 0, and the
+		// error is returned below.
 		c.account(int(client)).replaceNumbers(func(int64) (v int64) {
 			if err == nil {
 				v, err = binary.ReadVarint(in)

@@ -89,7 +89,8 @@ func (o *tasks) Start(s *metrics.Start) error {
 // Task implements [metrics.TaskObserver]: it keeps the report e of a task that has ended until its
 // round closes. A report that revises an earlier one of the same task replaces it.
 func (o *tasks) Task(e *round.TaskReport) {
-	// The earlier report of the task is still open, since a revision comes before the round closes.
+	// The earlier report of the task is still among the open ones, since a revision comes before the round
+	// closes. A probe of the same number is another matter: the client was asked for its loss before.
 	if e.Revises {
 		o.open = slices.DeleteFunc(o.open, func(x record) bool { return x.Task == e.Task && !x.Probe })
 	}
@@ -173,9 +174,9 @@ func (o *tasks) Restore(saved []byte) error {
 	return gob.NewDecoder(bytes.NewReader(saved)).Decode(&o.open)
 }
 
-// Finish implements [metrics.Finisher]: it writes the table from the spool, followed by the tasks
-// of the open round as clients.parquet counts them, under the number of the round that never
-// closed.
+// Finish implements [metrics.Finisher]: it writes the table of tasks. Its rows are those of the spool, the file
+// to which Round has written the tasks of each round that closed. If the run is complete, the tasks that are still
+// open follow, as clients.parquet counts them: with the number of the round that did not close any more.
 func (o *tasks) Finish(end *metrics.End) error {
 	// A run that is not complete continues with its open tasks when it is resumed, so they get no
 	// rows yet.

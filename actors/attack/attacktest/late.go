@@ -24,7 +24,8 @@ type Late struct {
 // Needs asks for rounds with a deadline if the attack has one to keep.
 func (s Late) Needs() registry.Needs { return registry.Needs{Deadline: s.Deadline > 0} }
 
-// Behaviour implements [attack.Attack]: the client is honest but for the time that its tasks take.
+// Behaviour implements [attack.Attack]: the client is honest but for the time that its tasks take, which is in
+// nanoseconds.
 func (s Late) Behaviour() attack.Behaviour {
 	return attack.Behaviour{Time: func(honest, deadline int64) int64 {
 		// A time of 2^62 ns, 146 years, still fits into an int64.

@@ -206,8 +206,9 @@ func (c *Conn) Publish(subject string, data []byte) error {
 	return c.Err()
 }
 
-// report sends the bus all subscriptions of the connection, which it adds where they are missing. answer
-// is called when the bus has answered; missing says that it did not know one of them.
+// report sends the bus all subscriptions of the connection, and the bus adds those that it does not know. answer
+// is called when the bus has answered; missing says that the bus did not know one of them. kind names the
+// message in the trace of the bus.
 func (c *Conn) report(kind string, answer func(missing bool)) {
 	c.mu.Lock()
 	subs := slices.Clone(c.subs)
@@ -245,8 +246,8 @@ func (c *Conn) Settled(ctx context.Context) error {
 	}
 }
 
-// Watch implements [bus.Line]: it calls failed when the connection ends, and interrupted when the bus has
-// lost a subscription, for which it looks from time to time, until stop is called.
+// Watch implements [bus.Line]: until stop is called, it calls failed when the connection ends, and interrupted
+// when the bus has lost a subscription. To find that out it reports the subscriptions every heartbeatEvery.
 func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
 	ignoreEnd := context.AfterFunc(c.life, func() { failed(c.Err()) })
 	watching, end := context.WithCancel(c.life)

@@ -54,8 +54,8 @@ func (h *Host) answer(client int, t *bus.Task) {
 	})
 }
 
-// takePlan takes a plan that has arrived. A plan for a task of another coordinator of the run has
-// another placement and is counted as ignored.
+// takePlan takes a plan that has arrived, which repeats the placement of its task: a random number of the
+// coordinator that issued the task. A plan for another coordinator of the run is counted as ignored.
 func (c *Coordinator) takePlan(p bus.ClientPlan) {
 	if p.Plan.Placement == c.placement {
 		c.plans.Put(p)

@@ -13,8 +13,8 @@ const Vector = 16
 // Filled rounds a number of samples up to whole vectors.
 func Filled(samples int) int { return (samples + Vector - 1) &^ (Vector - 1) }
 
-// Columns returns the number of columns of a block that a product computes for a number of samples: whole
-// vectors, or pairs in plain Go.
+// Columns returns how many columns a product computes for a number of samples, each of which is a column of the
+// block: it rounds up to whole vectors of 8, or to pairs in plain Go.
 func (isa ISA) Columns(samples int) int {
 	step := 8
 	if isa == Go {
@@ -79,9 +79,9 @@ type Matrix struct {
 // Block returns a block of samples as a matrix.
 func Block(x []float32) Matrix { return Matrix{x, Lanes} }
 
-// Segment is one run of the summed index k of a product. A and B are the offsets, in floats, that
-// the run adds to every element of the two operands. A convolution is a product with one segment
-// for each of its taps, or for each of its positions.
+// Segment is one run of the summed index k of a product. A and B are the offsets that the run adds to
+// every element of the two operands: in floats, and in bytes for a [TileProduct]. A convolution is a product
+// with one segment for each of its taps, or for each of its positions.
 type Segment struct{ A, B int }
 
 // FullDepth is the one segment of a product whose k is a single run.

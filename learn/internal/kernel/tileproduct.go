@@ -103,8 +103,9 @@ var tileScratches = sync.Pool{New: func() any {
 	return &tileScratch{sums: alignedTiles[float32](nil, 4*tileSide*tileSide)}
 }}
 
-// configure returns the shapes of the tiles of a product of m rows and n columns, and -1 if the last tiles have
-// other shapes, otherwise 0.
+// configure returns for the assembly the configuration of the tile registers for a product of m rows and n
+// columns. tails is 0 if all tiles are whole. Otherwise it is -1, all bits set: the tiles at the ends of rows and
+// columns have shapes of their own, which follow in memory behind config.
 func (t *tileScratch) configure(m, n int) (config *uint8, tails int) {
 	if m%tileSide == 0 && n%tileSide == 0 {
 		return &tileConfiguration[0][0], 0

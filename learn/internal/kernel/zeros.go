@@ -306,13 +306,15 @@ func (isa ISA) AddColumnsExact(
 	return true
 }
 
-// addExact is AddColumnsExact for the outputs of the part. dy begins with its first one.
+// addExact is AddColumnsExact for those outputs that the part has. dy begins with the part's first output. The part's
+// routine has assembly for each number of vectors.
 func (p columnPart) addExact(isa ISA, to ExactTarget, w Matrix, columns []Column, x, dy Matrix, alpha float32) bool {
 	add := p.routine.addColumns[p.vectors-1]
 	addExact := p.routine.addColumnsExact[p.vectors-1]
 	// The sums count units of 1/exactUnit.
 	weight := to.Weight * exactUnit
 	for len(columns) > 0 {
+		// left is the number of columns that the assembly has not added, 0 unless it has stopped early.
 		left := addExact(len(columns), &columns[0].Input, &x.Data[0], 4*x.LD, &dy.Data[0], 4*dy.LD, alpha,
 			&w.Data[p.first], 4*w.LD, &to.Base[p.first], &to.Sum[p.first], weight)
 		if left == 0 {

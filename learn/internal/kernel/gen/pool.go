@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// maxPool writes the kernel of MaxPool. The kernel compares the four maps one after the other, and
-// keeps the larger value and its number.
+// maxPool writes the kernel of MaxPool. For each vector of a row the kernel compares the four maps one after the
+// other, and keeps the larger values and the numbers of their maps.
 func maxPool(s simd) {
 	function("maxPool"+s.name, "func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code "+
 		"*int32, whole bool)",

@@ -17,7 +17,8 @@ func mostVectors(s simd) int {
 	return 6
 }
 
-// nonZeros writes the kernel of NonZeros, which looks at 16 values at a time.
+// nonZeros writes the kernel of NonZeros, which looks at 16 values at a time and stores a mask of 16 bits for
+// them.
 func nonZeros(s simd) {
 	function("nonZeros"+s.name, "func(bits *uint16, x *float32, groups int)",
 		" says which values of groups of 16 are not 0; see NonZeros.")
@@ -169,10 +170,12 @@ func (walk *columnWalk) sumSamples() {
 	Label("column")
 	input := GP64()
 	samples := GP64()
+	// A kernel.Column has the number of its input in four bytes, and a bit for each sample in the next four.
 	MOVLQSX(Mem{Base: walk.column}, input)
 	MOVL(Mem{Base: walk.column, Disp: 4}, samples.As32())
 	MOVQ(input, walk.row)
 	IMULQ(argument("ldw"), walk.row)
+	// From here on input is the address of the input of the first sample.
 	LEAQ(Mem{Base: walk.x, Index: input, Scale: 4}, input)
 	for _, v := range walk.gradient {
 		walk.s.zero(v)
@@ -181,6 +184,8 @@ func (walk *columnWalk) sumSamples() {
 	sample := GP64()
 	gradient := GP64()
 	value := walk.s.vec()
+	// The sample is the lowest bit that is set. Its value of the input is at input + sample·ldx, and its gradients
+	// are at dy + sample·lddy.
 	BSFQ(samples, sample)
 	MOVQ(sample, gradient)
 	IMULQ(walk.lddy, gradient)

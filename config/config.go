@@ -191,7 +191,7 @@ const (
 
 // Setup returns the constants that the configuration gives to its schedules: K_0, eta_0 and the
 // last round before step schedules decay. Where K counts epochs, K_0 is given in parts of an epoch
-// and Scale says how many parts one has. The run itself finds the constants of Eq. 9.
+// and PartsPerUnit says how many parts one has. The run itself finds the constants of Eq. 9 (Theory).
 func (s *Schedule) Setup() schedule.Setup {
 	setup := schedule.Setup{K0: s.K0, Eta0: s.Eta0, DecayRound: s.DecayRound}
 	// Schedules calculate with whole numbers, and an epoch may have to be divided: they count its

@@ -119,10 +119,11 @@ func keysOf(options []registry.Option) []string {
 
 // readValue reads a node into the field v of the option o, whatever its kind. A null gives the option
 // its default where it has one. A group that is null, as when all of its keys are commented out,
-// keeps its values. path is that of the field, for messages.
+// keeps its values. path is that of the field, for messages. v holds what an earlier source, such as the file before
+// a --set, has given it.
 func (r *reader) readValue(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
-	// A group is a struct or choice that stands in every configuration; in a list there is no group
-	// to keep.
+	// A group is a struct or choice that stands in every configuration, so it has values to keep. An element of a
+	// list, whose path has a bracket, has none.
 	isStructured := v.Kind() == reflect.Struct || v.Kind() == reflect.Interface
 	isGroup := isStructured && !strings.Contains(path, "[")
 	// A null means that the option is not set, unless it may be null itself.
@@ -132,7 +133,7 @@ func (r *reader) readValue(o *registry.Option, v reflect.Value, n *tree.Node, pa
 			r.clearMissing(path)
 			v.SetZero()
 			return nil
-		// All keys of the group are commented out in the file.
+		// All keys of the group are commented out in the file. A null of --set is meant.
 		case isGroup && n.Place != tree.SetFlag:
 			return nil
 		case o.Optional && !isGroup, v.Kind() == reflect.Interface:

@@ -155,6 +155,7 @@ func (d *Difference) farEnd() float64 { return math.Abs(d.Mean) + d.Half }
 func roundedUp(v float64) string {
 	// A number that has two digits already may lie a rounding error above them.
 	const rounding = 1e-9
+	// The unit is that of the second digit, since the first one counts the decade of v.
 	unit := math.Pow10(portable.Decade(v) - 1)
 	return fmt.Sprintf("%.2g", math.Ceil(v/unit-rounding)*unit)
 }

@@ -227,7 +227,8 @@ func (c *Cell) takeMetric() error {
 // run of the study) as begun, if its run is to be resumed, or reused, if it need not be played. Another
 // command may have played the same run into another folder. done is the number of cells that need not be
 // played: those that are complete, and those that have reached the virtual time o.Until. keptTags is the
-// number of cells whose folders have other tags than their configurations, and keep them.
+// number of cells whose folders have other tags than their configurations, and keep them. A cell is marked as
+// replaced if its folder has less of the run than o.IsWhole demands, so that it is played from its beginning.
 func findRuns(ctx context.Context, dir string, cells []Cell, o *Options) (done, keptTags int, err error) {
 	f := finder{
 		// The folders are read once, and only if a cell's own folder does not have its run.

@@ -113,8 +113,9 @@ func (h *hostNotices) forwarder(c *Cell) func(bus.Notice) {
 // noteNews remembers notice n and reports whether it says something new for the task; an empty task
 // stands for the server, which all tasks share. The caller holds the lock.
 func (h *hostNotices) noteNews(task config.Task, n bus.Notice) bool {
+	// previous holds the last notice about each host of the task, and under the empty subject that about all of
+	// them together. Forgetting these notices bounds the memory and at worst repeats some.
 	previous := h.last[task]
-	// Forgetting all hosts bounds the memory and at worst repeats some notices.
 	if previous == nil || len(previous) >= maxSubjects {
 		previous = map[string]bus.Notice{}
 		h.last[task] = previous
@@ -135,7 +136,7 @@ func (h *hostNotices) noteNews(task config.Task, n bus.Notice) bool {
 			return false
 		}
 	}
-	// The empty subject stands for all hosts together. If they leave after this notice, that is news again.
+	// If all hosts leave after a notice about one of them, that is news again.
 	if n.Subject != "" {
 		delete(previous, "")
 	}

@@ -165,9 +165,9 @@ func expandRange(value string) (values []string, err error) {
 	return values, nil
 }
 
-// Overridden returns an error if a key among sets chooses a schedule that is not in the list
-// schedules of the same command line, which would silently replace it. sets are keys as key=value,
-// and configured is the schedule of the configuration after they were set.
+// Overridden returns an error if a key among sets chooses a schedule that is not in the list schedules of the same
+// command line: the list takes the place of the chosen schedule, and the user would not notice. sets are keys as
+// key=value, and configured is the schedule of the configuration after they were set.
 func Overridden(sets, schedules []string, configured config.Schedule) error {
 	// The key schedule may hold a whole map of keys, of which only some choose the schedule.
 	for _, assignment := range sets {

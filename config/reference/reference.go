@@ -114,7 +114,7 @@ func (r *page) writeEntries(k *config.Key) {
 }
 
 // earlierTable returns the anchor of a table before this one that explains at least minShared of
-// the options, or "" if there is none.
+// the options, or "" if there is none. A table explains an option if it has the same row, in all its words.
 func (r *page) earlierTable(options []config.Key) string {
 	explainedBy := map[string]int{}
 	for _, o := range options {

@@ -119,7 +119,8 @@ func (p *Partition) dealKind(order []int32, labels []int32, values []float64, ra
 // dealByClass deals the samples of each label by Pólya's urn over the clients: a sample goes to client
 // c with a weight of alpha plus the number of samples of this label that c has already. That is a
 // multinomial with proportions from Dir(alpha) for each label, so that sizes differ. It draws again
-// until each client has Min samples, and gives up after maxAttempts.
+// until each client has Min samples, and gives up after maxAttempts. order has the indices of the samples in the
+// order in which they are dealt, and labels[i] is the label of sample i. The result has the indices for each client.
 func (p *Partition) dealByClass(order, labels []int32, random *rand.PCG) ([][]int32, error) {
 	smallest := 0
 	for range maxAttempts {

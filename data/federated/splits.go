@@ -19,7 +19,9 @@ var (
 // unlabelledWords name a part of a set whose samples have no label, as the Hub's IMDB has one.
 var unlabelledWords = []string{"unsupervised", "unlabeled", "unlabelled"}
 
-// filesWithoutPart lists the names of files that are of neither part, beside others that train.
+// filesWithoutPart lists the base names of those files whose name says that their samples have no label, such as
+// unsupervised.parquet: they can neither be trained on nor be held out. It returns nil unless the name of another
+// file says that it is for training, since such words may mean something else where no name speaks of parts.
 func filesWithoutPart(files []string) (without []string) {
 	hasTrain := false
 	for _, file := range files {

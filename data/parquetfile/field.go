@@ -153,8 +153,8 @@ func newSchemaNames(schema []format.SchemaElement) *schemaNames {
 
 // leafBelow returns the only leaf below the column c, or nil if there are several. It looks through
 // lists and groups with one child; of an image's group it takes the bytes and leaves the path.
-// level is the definition level of the nodes above c. element is the definition level from which on
-// an element of the innermost list is present, 0 without a list.
+// level is the definition level of the nodes above c: how many of them may be absent or repeated. element is the
+// definition level from which on an element of the innermost list is present, 0 without a list.
 func leafBelow(c *parquet.Column, level int) (leaf *parquet.Column, element int) {
 	for c != nil {
 		// Each node that may be absent or repeated adds a definition level.

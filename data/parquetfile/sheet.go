@@ -91,7 +91,8 @@ func (t *Sheet) Check(width int) error {
 }
 
 // sizeAndLimit returns the size of all files in bytes, and the largest number of bytes that the values
-// of files of this size can take.
+// of files of this size can take: no real file has more than expansion bytes of values for each of its own, beyond
+// slack.
 func (t *Sheet) sizeAndLimit() (size, limit int64) {
 	for _, file := range t.Files {
 		size += file.size

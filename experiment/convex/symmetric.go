@@ -52,8 +52,9 @@ func (m *symmetric) solve(b []float64) ([]float64, error) {
 	return x, nil
 }
 
-// largestEigenvalue returns the largest eigenvalue of the matrix, which it overwrites. It is one of the two
-// neighbouring numbers between which the eigenvalue of the tridiagonal matrix lies, the higher one.
+// largestEigenvalue returns the largest eigenvalue of the matrix, and overwrites the matrix. It makes the matrix
+// tridiagonal, bisects an interval in which the largest eigenvalue of that lies until the ends are neighbouring
+// float64, and returns the higher end.
 func (m *symmetric) largestEigenvalue() float64 {
 	diagonal, offDiagonal := m.tridiagonal()
 	// Gershgorin's discs contain all eigenvalues, and the largest eigenvalue is at least the largest value of the

@@ -271,16 +271,18 @@ func (f *Fit) fittedClass(before *config.Config, former string, members []*Devic
 	k.StepCV = 0
 	// The measured steps were of the run's batch, so the class has no batch of its own.
 	k.Batch = 0
-	// Slowdown periods are part of the measured factors, so the class must not have them twice.
+	// Slowdown periods are part of the measured factors, so the class must not have them twice. Its own, which have
+	// no period, take the place of the configuration's; nil would not.
 	if k.Slowdown != nil || before.Slowdown != nil {
 		k.Slowdown = fleet.SlowPeriods{}
 	}
+	// Measured speeds take the place of traces of links.
 	if f.LinksMeasured {
 		k.Links = fleet.Links{}
 	}
 	k.StepCV = medianOf(members, func(l *timeModel) float64 { return l.cv })
 	k.Vary.Together = f.Together
-	// The settings of each phase, in the order of the phases.
+	// The settings of each phase, in the order of the phases: its typical speed and the scatter of single tasks.
 	typical := [...]*fleet.Distribution{&k.DownloadMbps, &k.SecondsPerStep, &k.UploadMbps}
 	scatter := [...]*fleet.Distribution{&k.Vary.Download, &k.Vary.Compute, &k.Vary.Upload}
 	for _, p := range measuredPhases(f.LinksMeasured) {

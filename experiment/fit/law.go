@@ -74,6 +74,7 @@ func measuredPhases(links bool) []int {
 // typical speed and the factors by which single tasks differ from it. classOverhead is the overhead
 // of the device's class, which is kept where the tasks cannot tell. b holds the sizes of the
 // messages in bits. links says whether transfers were measured; if not, their phases stay empty.
+// The rate of computing is in seconds for a step, and that of a transfer in megabits a second.
 func fitTimeModel(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool) (l timeModel) {
 	steps := make([]float64, len(tasks))
 	seconds := [phases][]float64{}

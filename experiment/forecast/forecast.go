@@ -417,6 +417,7 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 		return cputime.Since(started).Seconds()
 	}
 	const minTime = 200 * time.Millisecond
+	// The weight is that of a client's change in the sum of control variates.
 	var shared *actors.Shared
 	if algorithm.HasControlVariates(p.Algorithm) {
 		shared = &actors.Shared{Weight: 1 / float64(p.Config.Clients)}

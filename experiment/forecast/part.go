@@ -35,7 +35,7 @@ func (f *Forecast) playRounds(ctx context.Context, p *problem.Problem, limit rou
 			return f.findGains(ctx, &untrained, limit)
 		}
 	}
-	// The estimates by each draw.
+	// The estimates of the whole run's rounds, virtual time and local steps, one by each draw.
 	var rounds, seconds, steps []float64
 	// A draw plays one of every stride rounds. It begins at the moment of the run at which the draw before ended,
 	// so that the draws meet different slowdown periods and absences.
@@ -73,6 +73,7 @@ func (f *Forecast) playRounds(ctx context.Context, p *problem.Problem, limit rou
 		steps:   intervalOf(steps).P50,
 	})
 	f.IsSampled = true
+	// Where a number of rounds ends the run, its time is uncertain. Elsewhere the number of rounds is given.
 	f.VirtualWithin = &secondsWithin
 	if untrained.Config.Stop.Rounds == 0 {
 		f.RoundsWithin = &roundsWithin

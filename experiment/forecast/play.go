@@ -90,8 +90,9 @@ func AboutUncounted(class *metrics.ClassOutcomes) string {
 var errNoEnd = errors.New("no end is in sight: task after task brings no update that " +
 	"counts (" + MoreUpdates + ", or set stop.virtual_seconds)")
 
-// Play plays a problem of simulated clients, which does not learn, to its end, and returns the
-// fingerprint of its history, too.
+// Play plays a problem of simulated clients to its end without learning: tasks take the time that the clients' fleet
+// gives them, and nothing is trained. It returns how the run stopped, and the fingerprint of the clock's history,
+// which is equal for runs in which the same happened at the same virtual times.
 func Play(ctx context.Context, p *problem.Problem) (round.Stop, uint64, error) {
 	rounds, err := roundsOf(p, 0)
 	if err != nil {

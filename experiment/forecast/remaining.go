@@ -219,7 +219,9 @@ func (o *Remaining) Resumed(r *round.Report) { o.last = *r }
 // WallTime returns the wall time that the run still takes after its last round, with an interval of
 // 90 %, in seconds. ok is false before the first round, where nothing says when the run ends, and where the
 // time is not a finite number. It walks through the remaining rounds with the rates of the rounds so far, in
-// strides over which K changes little.
+// strides over which K changes little: seconds for a local step, for a client beside its steps, and for a sample of an
+// evaluation. What a walk expects of rounds is corrected by the ratios of what the rounds so far had to what was
+// expected of them.
 func (o *Remaining) WallTime() (v Interval, ok bool) {
 	if o.rounds == 0 || o.walk.hasNoEnd() {
 		return v, false
@@ -228,7 +230,7 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 	stepSeconds, clientSeconds, sampleSeconds := o.rates()
 	updatesRatio := ratio(o.updates, o.updatesExpected)
 	stepsRatio := ratio(o.steps, o.stepsExpected)
-
+	// The walk goes on from the last round that has closed.
 	w := o.walk
 	w.pace = ratio(float64(o.length), float64(o.lengthExpected))
 	w.round = o.last.Round
@@ -241,19 +243,21 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 		Seconds:      o.last.Start.Seconds(),
 	}
 	for {
-		r := w.round
-		now := w.now
+		roundBefore := w.round
+		timeBefore := w.now
 		// A stride is at most a 32nd of the rounds before it, over which K changes by a smaller share.
-		n, err := w.next(max(1, r/32))
+		rounds, err := w.next(max(1, roundBefore/32))
 		if err != nil {
 			return v, false
 		}
-		if n == 0 {
+		// The run is at its end.
+		if rounds == 0 {
 			break
 		}
-		updates := float64(n) * updatesRatio * w.updates
+		updates := float64(rounds) * updatesRatio * w.updates
+		// Training a client takes as long as stepsAClient local steps beside its own.
 		seconds += updates * ((stepsAClient+stepsRatio*float64(w.localSteps))*stepSeconds + clientSeconds)
-		seconds += o.measured.samples(r, w.round, now, w.now) * sampleSeconds
+		seconds += o.measured.samples(roundBefore, w.round, timeBefore, w.now) * sampleSeconds
 	}
 	seconds += o.measured.atEnd() * sampleSeconds
 	virtual := (w.now - o.last.End).Seconds()

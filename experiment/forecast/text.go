@@ -30,6 +30,7 @@ func (c *Comparison) Write(w io.Writer) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\nseconds a task\tpredicted\t90 %\tmeasured\tmeasured/predicted\toverhead\t")
+	// cells writes the four columns of a prediction, each with its tab.
 	for i := range c.Phases {
 		p := &c.Phases[i]
 		fmt.Fprintf(t, "%s\t%s%.4g\t\n", p.Phase, cells(&p.Predicted), p.Overhead)

@@ -133,7 +133,7 @@ func (t *counterpart) presenceOf(number, device int) presence {
 
 // draw simulates the run once with its devices replaced by clients of their classes, who are there when the
 // devices were, with the n-th seed of the devices' fleet. It calls report with each round. report must not keep
-// a round's tasks, whose memory is reused. It is an error if the twin's run ends before it has as many rounds as
+// a round's tasks, whose memory is reused. It is an error if the simulation ends before it has as many rounds as
 // the run had.
 func (t *counterpart) draw(ctx context.Context, n int, report func(*roundTimes)) error {
 	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
@@ -143,8 +143,8 @@ func (t *counterpart) draw(ctx context.Context, n int, report func(*roundTimes))
 		joined:      make([]bool, t.devices),
 		paces:       make([]pace, t.devices),
 	}
-	for i := range d.paces {
-		d.paces[i] = paceOf(t.class(i), seed, i)
+	for device := range d.paces {
+		d.paces[device] = paceOf(t.class(device), seed, device)
 	}
 	var tasks []deviceTask
 	played := timing{
@@ -152,7 +152,9 @@ func (t *counterpart) draw(ctx context.Context, n int, report func(*roundTimes))
 		answer:      d.answer,
 		beforeRound: d.joinAndLeave,
 		task: func(e *round.TaskReport) {
-			if e.Client >= t.first {
+			// The numbers of devices follow those of simulated clients, which are not compared.
+			isDevice := e.Client >= t.first
+			if isDevice {
 				tasks = append(tasks, taskOf(e, t.first))
 			}
 		},

@@ -449,7 +449,8 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 		until = max(p.now, round.Time(*wait.Until))
 	}
 	pending, replies := p.arrived(p.undelivered(wait.Messages), nil)
-	last := p.now
+	// lastReply is when the last reply came, the beginning of the wait if none has.
+	lastReply := p.now
 	// Each turn lets one message end, in the order of time, which may be one of this wait or not.
 	isOver := func() bool {
 		hasFirst := wait.First && len(replies) > 0
@@ -468,7 +469,7 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 		before := len(replies)
 		pending, replies = p.arrived(pending, replies)
 		if len(replies) > before {
-			last = p.now
+			lastReply = p.now
 		}
 	}
 	timedOut := !isOver()
@@ -477,10 +478,11 @@ func (p *player) receive(ctx context.Context, wait *flower.Receive) error {
 			return err
 		}
 		// A server that only looks what has arrived, without waiting, has not given up on the rest.
+		hasWaited := until > start
 		for _, m := range pending {
-			m.abandoned = m.abandoned || until > start
+			m.abandoned = m.abandoned || hasWaited
 		}
-		p.notices.timedOut(p, pending, last, until)
+		p.notices.timedOut(p, pending, lastReply, until)
 	}
 	p.notices.waitedForExpiry(p, replies)
 	if p.InOrder {

@@ -267,9 +267,8 @@ func (r *rounds) learningRate(m *message) float64 {
 	return 0
 }
 
-// taskOf returns message m as outputs see it, once it has ended or is cut off by the end of the app or of its
-// round. No time in it lies after the present: a task that is still
-// running ends now.
+// taskOf returns message m as outputs see it, as a task with the message's number, once it has ended or is cut off by
+// the end of the app or of its round. No time in it lies after the present: a task that is still running ends now.
 func (p *player) taskOf(m *message) *Task {
 	t := &Task{
 		TaskReport: round.TaskReport{

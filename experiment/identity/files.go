@@ -141,7 +141,8 @@ var lineJoiner = strings.NewReplacer("\\\n", " ", "\\\r\n", " ")
 
 // moduleFiles digests the modules that a script in Python imports and that lie beside it, as its folder
 // is the first place where Python looks for them: files of their name, and folders with all Python that
-// they hold. What those import counts, too. Keys are that of the script with the path beside it.
+// they hold. What those import counts, too. key is the key of the script. The key of a file is that key, a slash and
+// the file's path from the script's folder on.
 func moduleFiles(key, script string) (list []folder.InputFile, err error) {
 	dir := filepath.Dir(script)
 	// A module that is looked at is not looked at again, so that modules may import each other.

@@ -100,7 +100,8 @@ func (p *Problem) settleTheory() error {
 }
 
 // theory returns the constants of Eq. 9 in the form that the schedule takes, for a run that ends at
-// the virtual time limit. They must be settled already.
+// the virtual time limit, 0 for none. The configuration must have L, mu, G and F*, none of them nil: those that it
+// lacks are calculated before.
 func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 	t := p.Config.Theory
 	constants := theory.Constants{

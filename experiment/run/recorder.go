@@ -407,9 +407,9 @@ func lowest(soFar, loss float64) float64 {
 	return soFar
 }
 
-// noteBest compares an evaluation with the best values so far, and notes when the target was first
-// reached. loss is the validation loss, values are the run's metrics in their order, and at is the
-// virtual time.
+// noteBest compares an evaluation with the best values so far of all qualities that the summary shows, and notes
+// when the target was first reached by the one by which models are compared, r.p.Quality. loss is the validation
+// loss, values are the run's metrics in their order, and at is the virtual time.
 func (r *recorder) noteBest(loss float64, values []float64, at round.Time) {
 	for i, q := range r.qualities {
 		if now := q.ValueIn(loss, values); q.Better(now, r.saved.Best[i]) {

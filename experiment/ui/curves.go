@@ -179,11 +179,20 @@ type head struct {
 // more rounds than maxRounds, it takes the evaluated ones and evenly spread others (see rows).
 func (c *curves) encode(maxRounds int) ([]byte, error) {
 	rows := c.rows(maxRounds)
-	text, err := json.Marshal(head{len(rows), len(rows) < c.rounds, c.columns, c.marks, c.costs})
+	text, err := json.Marshal(head{
+		Rounds:  len(rows),
+		Thinned: len(rows) < c.rounds,
+		Columns: c.columns,
+		Marks:   c.marks,
+		Costs:   c.costs,
+	})
 	if err != nil {
 		return nil, err
 	}
-	encoded := binary.LittleEndian.AppendUint32(make([]byte, 0, len(text)+16+8*len(rows)*len(c.columns)), uint32(len(text)))
+	// Before the columns there are the length of the head, the head, and fewer than 8 zeros.
+	beforeColumns := 4 + len(text) + 8
+	encoded := make([]byte, 0, beforeColumns+8*len(rows)*len(c.columns))
+	encoded = binary.LittleEndian.AppendUint32(encoded, uint32(len(text)))
 	encoded = append(encoded, text...)
 	// A Float64Array of the browser must begin at a multiple of 8 bytes.
 	for len(encoded)%8 != 0 {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"fedpace/experiment/folder"
@@ -54,7 +55,9 @@ func (r *run) snapshot() ([]byte, error) {
 			break
 		}
 	}
-	if _, err := shown.showUpTo(0, nil); err != nil {
+	// The rounds behind the log are shown without tasks, too.
+	const allThatAreLeft = 0
+	if _, err := shown.showUpTo(allThatAreLeft, nil); err != nil {
 		return nil, err
 	}
 	// The tables of a run that goes on are not complete.
@@ -70,9 +73,10 @@ func (r *run) snapshot() ([]byte, error) {
 	if err != nil || predicted == nil {
 		return hub.Snapshot(), err
 	}
-	// The snapshot is a JSON object, to which one member is added.
-	text := hub.Snapshot()
-	return append(append(append(text[:len(text)-1], `,"prediction":`...), predicted...), '}'), nil
+	// The snapshot is a JSON object, to which one member is added before the brace at its end.
+	snapshot := hub.Snapshot()
+	members := snapshot[:len(snapshot)-1]
+	return slices.Concat(members, []byte(`,"prediction":`), predicted, []byte("}")), nil
 }
 
 // shownRounds shows the rounds of a run to a hub, in their order.

@@ -57,14 +57,16 @@ func (c Columns[R]) Texts(rows []R) [][]string {
 	return list
 }
 
-// Records returns the records of a CSV file: the names of the columns, and then the rows. Floating-point
-// numbers have this number of significant digits, with -1 as many as it takes to read back the same bits.
+// Records returns the records of a CSV file: the names of the columns, and then the rows. A column whose values are
+// [Parts] becomes a column for each of their numbers. Floating-point numbers have this number of significant digits,
+// with -1 as many as it takes to read back the same bits.
 func (c Columns[R]) Records(rows []R, digits int) [][]string {
 	list := make([][]string, len(rows)+1)
 	for _, column := range c {
 		if column.Name == "" {
 			continue
 		}
+		// names are what the column's name ends in, for each of its numbers. They are the same in all rows.
 		names := []string{""}
 		for i, r := range rows {
 			value := column.Of(r)
@@ -201,6 +203,7 @@ func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 // WriteFitted writes rows for people, aligned to the left. If the table would be wider than a terminal,
 // long cells of the widest columns lose their middle; rows is changed.
 func WriteFitted(w io.Writer, rows [][]string) error {
+	// The widest column becomes narrower by one until the table fits.
 	columnWidths := widths(rows)
 	total := 0
 	for _, width := range columnWidths {
@@ -212,6 +215,7 @@ func WriteFitted(w io.Writer, rows [][]string) error {
 	for _, r := range rows {
 		for i, cell := range r {
 			text := []rune(cell)
+			// The width has two blanks behind the cell.
 			limit := columnWidths[i] - 2
 			if len(text) > limit {
 				r[i] = string(text[:(limit-1)/2]) + "…" + string(text[len(text)-limit/2:])

@@ -109,10 +109,11 @@ func Pack(v []float32) []byte {
 	return packed.Bytes()
 }
 
-// packBlock returns a block with the numbers v, one of the two kinds: the number of different ones, these
-// (the table), and for each of v a byte, its index in the table. Where they are too many for a table, it is
-// a 0 and all first bytes of the numbers, all second ones, and so on, which compresses better than number
-// by number.
+// packBlock returns the bytes of a block with the numbers v. There are two kinds of blocks:
+//   - One with a table begins with the number of different values in v, 1 to maxTable, in a byte. The values follow,
+//     which are the table, and then a byte for each number of v, its index in the table.
+//   - With more different values, the block begins with a 0. The first bytes of all numbers of v follow, then all
+//     second ones, and so on, which compresses better than number by number.
 func packBlock(v []float32) []byte {
 	bits := make([]uint32, len(v))
 	for i, x := range v {

@@ -60,6 +60,7 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 		probedBatches,
 		min(probedClients, k.Clients),
 	)
+	// The origins are in the order of the list constants, as sources pairs them: L, mu, the variance, Gamma, G, F*.
 	origins := []string{
 		"estimated: |∇F(x) − ∇F(y)|/|x − y| of the first and the last model, at most L",
 		"estimated: (∇F(x) − ∇F(y))·(x − y)/|x − y|² of them, at least mu where F is convex",

@@ -380,7 +380,7 @@ func (v *Verdict) seedsText() string {
 // beside the value that the paper prints; its interval, with enough digits to tell its ends from zero; the exact
 // p-value, with a star if the number of seeds is too small for one of at most 0.05; and Holm's p-value. A number that
 // is not known is "-".
-func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
+func (v *Verdict) numbers() (mean, interval, exactP, holmP string) {
 	if v.N == 0 {
 		return "-", "-", "-", "-"
 	}
@@ -399,22 +399,22 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	layout := fmt.Sprintf("%%%s.%df", sign, digits)
 	mean = fmt.Sprintf(layout, v.Mean)
 	interval = fmt.Sprintf(layout+" to "+layout, low, high)
-	flipped = human.Known("%.2g", v.SignFlipP)
-	adjusted = human.Known("%.2g", v.Adjusted)
+	exactP = human.Known("%.2g", v.SignFlipP)
+	holmP = human.Known("%.2g", v.Adjusted)
 	// With N seeds the smallest two-sided p-value is 2^(1-N).
 	if !math.IsNaN(v.SignFlipP) && math.Ldexp(1, 1-v.N) > 0.05 {
-		flipped += "*"
+		exactP += "*"
 	}
 	switch {
 	// One seed has neither an interval nor a p-value.
 	case math.IsNaN(v.Half):
 		interval = "-"
-		flipped = "-"
+		exactP = "-"
 	// No seed could change the result.
 	case v.exact:
 		interval = "exact"
 	}
-	return mean, interval, flipped, adjusted
+	return mean, interval, exactP, holmP
 }
 
 // roundsToZero reports whether a number that is not zero is written as zero with these digits.
@@ -429,10 +429,10 @@ func WriteVerdicts(w io.Writer, list []Verdict) error {
 		"verdict"}}
 	for i := range list {
 		v := &list[i]
-		mean, interval, flipped, adjusted := v.numbers()
+		mean, interval, exactP, holmP := v.numbers()
 		rows = append(
 			rows,
-			[]any{v.Statement, v.cells(), v.question(), v.seedsText(), mean, interval, flipped, adjusted, v.Decision},
+			[]any{v.Statement, v.cells(), v.question(), v.seedsText(), mean, interval, exactP, holmP, v.Decision},
 		)
 	}
 	return writeTitled(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: "+

@@ -303,7 +303,8 @@ var questions = []question{
 	{"Cohort", func(s *Setting) string { return strconv.Itoa(s.config.Cohort) + " clients" }},
 }
 
-// answer returns the five lines: what to set for each question, how sure that is, and what it took.
+// answer returns the lines that a race prints: for each question one that says what to set, then how sure that is,
+// and what it took to find out.
 func (r *race) answer() (lines []string) {
 	for _, q := range questions {
 		lines = append(lines, fmt.Sprintf("%s: %s. %s", q.name, q.value(r.plan.Chosen), r.nextBest(q)))

@@ -237,7 +237,8 @@ func (p *Plan) Write(w io.Writer) error {
 	return nil
 }
 
-// updatesText says when a setting has its updates, and in how many draws it never has them.
+// updatesText says after how many seconds a setting has its updates, and in how many draws of the fleet it never has
+// them (TooFewUpdates).
 func (p *Plan) updatesText(s *Setting) string {
 	switch s.TooFewUpdates {
 	case 0:

@@ -258,7 +258,7 @@ func (r *Result) YAML() []byte {
 // panels returns a panel for each rung, with the quality of the settings against the values of the
 // first key. Settings that differ in another key are lines of their own.
 func (r *Result) panels() (panels []figure.Panel) {
-	for i, name := range rungNames {
+	for rung, name := range rungNames {
 		panel := figure.Panel{
 			Title: "virtual time: " + name,
 			X:     r.grids[0].Key,
@@ -269,12 +269,15 @@ func (r *Result) panels() (panels []figure.Panel) {
 		// The points of a line follow each other in the order of the first key's values.
 		for x, value := range panel.Names {
 			for _, s := range r.Settings {
-				if e := s.Tail(i); s.cells[0].Values[0] == value && e.N > 0 {
-					panel.Add(
-						strings.Join(append([]string{s.cells[0].Schedule}, r.sets(s)[1:]...), " "),
-						figure.Point{X: float64(x), Y: e.Mean, Half: e.Half},
-					)
+				// All cells of a setting have the same values, in the order of the keys.
+				hasValue := s.cells[0].Values[0] == value
+				tail := s.Tail(rung)
+				if !hasValue || tail.N == 0 {
+					continue
 				}
+				otherKeys := r.sets(s)[1:]
+				line := strings.Join(append([]string{s.cells[0].Schedule}, otherKeys...), " ")
+				panel.Add(line, figure.Point{X: float64(x), Y: tail.Mean, Half: tail.Half})
 			}
 		}
 		panels = append(panels, panel)

@@ -186,8 +186,8 @@ func newResult(ctx context.Context, p *study.Plan, limits choice.Limits) (*Resul
 	return r, err
 }
 
-// play plays the settings of list to a rung and measures them. It is an error if no setting has a result
-// with every seed there.
+// play plays the settings of list to the end of a rung, a part of the runs' virtual time, and measures them there.
+// dir is the folder of the study. It is an error if no setting has a result with every seed.
 func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string, o study.Options) error {
 	until := r.Seconds / rungDivisors[rung]
 	// The last rung goes to the end of the runs.
@@ -215,6 +215,7 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string
 		if err := r.measure(s, until); err != nil {
 			return err
 		}
+		// The score is infinite if a seed has no value.
 		found = found || !math.IsInf(r.score(s), 0)
 	}
 	if !found {

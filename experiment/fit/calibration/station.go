@@ -120,8 +120,8 @@ func (d *deviceSession) awaitJoin(ctx context.Context) error {
 	}
 }
 
-// takeEvents waits for events of the device into d.events. It reports messages that were
-// ignored to the user, and returns an error if the device sends too many.
+// takeEvents waits until there are events of the device, and puts them into d.events in place of the ones before.
+// It reports messages that were ignored to the user, and returns an error if the device sends too many.
 func (d *deviceSession) takeEvents(ctx context.Context) (err error) {
 	d.events, err = d.gateway.TakeEvents(ctx, d.events)
 	if err != nil {

@@ -337,7 +337,8 @@ func options(display *cli.Display, force bool) run.Options {
 	return run.Options{
 		Version: cli.Version(),
 		Force:   force,
-		// Names in expectations are checked once the metrics of the run are known.
+		// Names in expectations are checked once the metrics of the run are known. A single run has no schedules
+		// to compare over seeds.
 		Check: func(c *config.Config, metrics []string) error { return study.CheckExpected(c, nil, 0, metrics...) },
 		Callbacks: run.Callbacks{Reading: reading, Notice: display.Notice, Progress: func(p run.Progress) {
 			last.set(p)

@@ -328,6 +328,7 @@ func layOut(job *Job, first, next int) (*train, int) {
 // is the job of a training request, nil for other requests, and first is the number of its first
 // task in this request. A reply that does not belong here kills the process.
 func (w *Worker) replyError(p *process, r *reply, job *Job, first int) error {
+	// The reply ends the request, so the process can serve another.
 	p.busy = false
 	// The index −1 stands for the model as a whole rather than for one task.
 	index := -1

@@ -174,7 +174,8 @@ func parseNumber(name, text string, low, high float64) (float64, error) {
 
 // readTraces reads a CSV file of at most limit traces, of which each has one or more rows that stand
 // together. It calls row for each row with the trace's name, whether the row is the trace's first
-// (begins), and the fields behind the name. The other parameters are as for readRows.
+// (begins), and the fields behind the name. kind says in errors what the file holds; columns and named, the
+// names of the columns, are as for readRows.
 func readTraces(
 	r io.Reader,
 	kind string,

@@ -629,8 +629,8 @@ func transfer(bits int64, mbps float64) int64 {
 // nanoseconds converts seconds, rounding to the nearest integer and ties to even.
 func nanoseconds(seconds float64) int64 { return int64(math.RoundToEven(seconds * second)) }
 
-// roundDuration rounds nanoseconds as nanoseconds does. It returns -1 if they are negative, NaN, or
-// more than maxSeconds.
+// roundDuration rounds a duration in nanoseconds to a whole number of them, ties to even. It returns -1 if the
+// duration is negative, NaN, or more than maxSeconds.
 func roundDuration(ns float64) int64 {
 	if !(ns >= 0 && ns <= maxSeconds*second) {
 		return -1

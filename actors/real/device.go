@@ -235,8 +235,8 @@ type missingModel struct {
 // requests for models. A model that was lost with its server is there again by then.
 const maxMissing = 3
 
-// again notes that the model of a task could not be fetched once more, and reports whether the device is to leave the
-// run.
+// again notes that the model of a task could not be fetched once more. It reports whether the device is to leave the
+// run, which it does after maxMissing failures in a row. If it joins the run again, they are counted anew.
 func (m *missingModel) again(task uint64) bool {
 	if m.task != task {
 		*m = missingModel{task: task}

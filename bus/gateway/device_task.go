@@ -69,9 +69,9 @@ func (d *Device) handle(ctx context.Context, arrival deviceArrival) (*DeviceTask
 		return nil, ErrOver
 	}
 	d.mu.Unlock()
+	// A device takes part in one run at a time, so the message is dropped if the run that it is in still exists.
 	inOtherRun := current != "" && current != arrival.run
 	if inOtherRun && d.isWanted(ctx, current) {
-		// A device takes part in one run at a time.
 		return nil, ctx.Err()
 	}
 	// A task, too, may be of a run that this process has not joined: the device was restarted.

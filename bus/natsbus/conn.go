@@ -38,7 +38,8 @@ func Connect(ctx context.Context, c natsconn.Config, store *Store) (*Conn, error
 // Messages that no coordinator sends are ignored.
 func (c *Conn) WatchRuns(ctx context.Context, fn func(*bus.Announcement)) (stop func(), err error) {
 	sub, err := c.Listen(subject.Announce, "", func(m *nats.Msg) {
-		// A device could have the server send its answers here.
+		// A device may name this subject as the one for the answer to a request of its own, and so have the server
+		// send a message here.
 		if natsconn.Relayed(m) {
 			return
 		}

@@ -53,8 +53,8 @@ func (a *Aggregator) freshnessFactor(staleness int) uint64 {
 }
 
 // secureWeight returns the weight of a client's fresh update as a whole number. A real device has reported
-// its weight with its keys for the task with this number. A simulated client weighs as many as its training
-// samples, from 1 to MaxWeight, or 1 if all clients have equal weights.
+// its weight with its keys for the task with this number. The weight of a simulated client is its number of
+// training samples, but at least 1 and at most MaxWeight; it is 1 if all clients have equal weights.
 func (a *Aggregator) secureWeight(client int, task uint64) uint64 {
 	s := a.learning.Secure
 	if a.devices.IsDevice(client) {

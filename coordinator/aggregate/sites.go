@@ -176,9 +176,9 @@ func (a *Aggregator) trainSiteStage(ctx context.Context, round Round) ([]float64
 }
 
 // moveSite replaces the own model of a site, the version with this number, by the next one: sum is the
-// exact sum of its clients' weighted updates, to which the site applies scale, and buffers are the next values of the buffers, nil if
-// clients send none. A value that is not finite is an error that wraps [round.ErrDiverged]. roundNumber is
-// the round's.
+// exact sum of its clients' weighted updates, to which the site applies scale, and buffers are the next values
+// of the buffers, which lie in the model behind what updates move; nil if clients send none. A value that is not
+// finite is an error that wraps [round.ErrDiverged]. roundNumber is the round's.
 func (a *Aggregator) moveSite(
 	ctx context.Context,
 	roundNumber int,

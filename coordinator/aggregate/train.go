@@ -305,7 +305,7 @@ func (a *Aggregator) clientJob(roundNumber int, part span, updates []clientUpdat
 		if batch := a.learning.Batch; batch != nil {
 			work.Batch = uint32(batch(task.Client))
 		}
-		// A formula gives the tasks of each round their own, which classes then have not.
+		// A formula may give the tasks of each round a minibatch of their own. Classes then have none.
 		if task.Batch > 0 {
 			work.Batch = uint32(task.Batch)
 		}

@@ -141,7 +141,7 @@ func newMachine(c Config, state State) (machine *Machine, err error) {
 		return nil, err
 	}
 	machine.readRules()
-	machine.holdToClosing()
+	machine.takeRoundDeadline()
 	return machine, nil
 }
 

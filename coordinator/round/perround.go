@@ -65,7 +65,7 @@ func (m *Machine) settleFormulas(progress schedule.Progress) (err error) {
 		if err != nil {
 			return err
 		}
-		m.holdToClosing()
+		m.takeRoundDeadline()
 	}
 	return nil
 }
@@ -83,9 +83,9 @@ func (m *Machine) goesOn(aggregations int) bool {
 	return m.lateness.Keeps(aggregations)
 }
 
-// holdToClosing sets the deadline that the sampling limits local steps by to that of the round under
-// way, if deadlines differ from round to round.
-func (m *Machine) holdToClosing() {
+// takeRoundDeadline sets the deadline by which the sampling limits clients' local steps to that of the round
+// under way. It does nothing if all rounds have the same deadline, which the sampling has from the beginning.
+func (m *Machine) takeRoundDeadline() {
 	if m.perRound != nil {
 		m.sampling.setup.Deadline = m.round.Closing.Deadline
 	}

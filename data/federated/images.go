@@ -66,10 +66,22 @@ func isPickle(b []byte) bool {
 	return frame <= uint64(len(b)-header) && b[len(b)-1] == '.'
 }
 
-// isGzip reports whether b begins with a header of gzip whose flags, kind of compression and system exist.
+// isGzip reports whether b begins with a header of gzip whose flags, kind of compression and system exist
+// (RFC 1952, section 2.3).
 func isGzip(b []byte) bool {
-	const unknownSystem = 255
-	if len(b) < 18 || b[0] != 0x1f || b[1] != 0x8b || b[2] != 8 || b[3] > 31 {
+	const (
+		// shortest is the length of a header and a trailer without any data between them.
+		shortest      = 18
+		deflate       = 8
+		maxFlags      = 31
+		unknownSystem = 255
+	)
+	if len(b) < shortest || b[0] != 0x1f || b[1] != 0x8b {
+		return false
+	}
+	method := b[2]
+	flags := b[3]
+	if method != deflate || flags > maxFlags {
 		return false
 	}
 	effort := b[8]

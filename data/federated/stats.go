@@ -298,8 +298,10 @@ func (d Stats) String() string {
 		fmt.Fprintf(&b, "\nclients    %d\n", d.Clients)
 	}
 	fmt.Fprintf(&b, "samples    %d for training, %d held out\n", d.Samples, d.HeldOut)
+	fewest := d.PerClient[0]
+	most := d.PerClient[4]
 	fmt.Fprintf(&b, "per client %d to %d, mean %.2f, quartiles %d, %d, %d\n",
-		d.PerClient[0], d.PerClient[4], d.Mean, d.PerClient[1], d.PerClient[2], d.PerClient[3])
+		fewest, most, d.Mean, d.PerClient[1], d.PerClient[2], d.PerClient[3])
 	tallest := 1
 	for _, bar := range d.Histogram {
 		tallest = max(tallest, bar.Clients)

@@ -202,8 +202,9 @@ func (h *deviceHistory) addTask(report *round.TaskReport) (t task, isUsable bool
 	return t, false
 }
 
-// comparableRounds returns the recorded rounds that last as long as their slowest task, which only rounds
-// that wait for all do, on links that clients do not share. It returns none for other runs.
+// comparableRounds returns the recorded rounds whose length can be compared with that of the same tasks by fitted
+// classes: those that last as long as their slowest task. Only rounds that wait for all clients do, on links that
+// clients do not share. It returns none for other runs.
 func (r *record) comparableRounds() (list []roundRecord) {
 	if _, all := r.config.Close.(closing.All); !all || r.config.Network.Shared() {
 		return nil

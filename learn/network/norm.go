@@ -92,8 +92,8 @@ func (s *normStage) eachPosition(f func(position, y, x int)) {
 	}
 }
 
-// sumGroups replaces the numbers in part, which has one for each channel and sample: for each sample by
-// itself, those of all channels of a group become what replace returns for their sum.
+// sumGroups replaces the numbers in part, which has a row of Lanes numbers for each channel, one for each sample.
+// For each sample by itself, the numbers of all channels of a group become what replace returns for their sum.
 func (s *normStage) sumGroups(part []float32, replace func(sum float64) float64) {
 	size := s.X.Channels / s.groups * Lanes
 	for g := range s.groups {

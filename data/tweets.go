@@ -170,7 +170,9 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 		if !ok {
 			return nil, fmt.Errorf("line %d: polarity %.40q, want 0 or 4", line, record[0])
 		}
-		if err := tweets.Add(record[4], record[5], label); err != nil {
+		user := record[4]
+		text := record[5]
+		if err := tweets.Add(user, text, label); err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 	}

@@ -63,7 +63,7 @@ func inLongRun(s Slowing, d Durations, transfers bool) Durations {
 }
 
 // typical returns a client's own download speed in megabits per second, time of a step in seconds,
-// and upload speed, with the factors by task at their median. h is the key of its device.
+// and upload speed, with the factors by task at their median. deviceKey is the key of its device.
 func (k *class) typical(deviceKey uint64) (down, step, up float64) {
 	step = k.step.typical(deviceKey)
 	if k.links == nil {
@@ -73,10 +73,10 @@ func (k *class) typical(deviceKey uint64) (down, step, up float64) {
 	return trace.download.mean(), step, trace.upload.mean()
 }
 
-// typical returns the client's own draw times the median of the factor by task. client is the key
+// typical returns the client's own draw times the median of the factor by task. deviceKey is the key
 // of its device.
-func (q *quantity) typical(client uint64) float64 {
-	return float64(q.client.Quantile(keyed.Nth(client, q.clientDraw)) * q.vary.median())
+func (q *quantity) typical(deviceKey uint64) float64 {
+	return float64(q.client.Quantile(keyed.Nth(deviceKey, q.clientDraw)) * q.vary.median())
 }
 
 // Soonest returns a lower bound in nanoseconds on the time of every task of every client: its

@@ -82,6 +82,7 @@ func gaussianEpsilon(mu, delta float64) float64 {
 		low = high
 		high = 2 * high
 	}
+	// So many halvings leave no number between the bounds.
 	for range 100 {
 		if middle := (low + high) / 2; gaussianDelta(mu, middle) > delta {
 			low = middle

@@ -372,7 +372,8 @@ func (s *Server) checkReveal(member int, owners []int, bodies [][]byte) error {
 			kind = revealSeed
 		}
 		isNeighbour := slices.Contains(neighbours, owner)
-		if !isNeighbour || bodies[i][0] != kind {
+		revealedKind := bodies[i][0]
+		if !isNeighbour || revealedKind != kind {
 			return fmt.Errorf("secagg: client %d reveals a share of member %d that is not wanted", client, owner)
 		}
 	}

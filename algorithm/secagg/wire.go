@@ -150,11 +150,12 @@ func ParseRoster(b []byte, c Context) (*Roster, error) {
 		return nil, fmt.Errorf("secagg: a roster of %d bytes", len(b))
 	}
 	roster := &Roster{}
+	// The header is as encode has it: the terms in four bytes each, and then the context.
 	terms := []*int{&roster.Terms.Neighbours, &roster.Terms.Threshold, &roster.Terms.Colluders, &roster.Terms.Minimum}
 	for i, term := range terms {
 		*term = int(binary.LittleEndian.Uint32(b[4*i:]))
 	}
-	copy(roster.Context[:], b[16:])
+	copy(roster.Context[:], b[4*len(terms):])
 	if roster.Context != c {
 		return nil, fmt.Errorf("secagg: the roster is of another run or round")
 	}

@@ -195,7 +195,7 @@ func refusal(reason string) *bus.DeviceReply {
 }
 
 // takeInStage passes a device's message of the session's present stage to the server of the secure
-// aggregation, and notes in member m how far the device is and how long it took. A message that the server
+// aggregation, and notes in sender how far the device is and how long it took. A message that the server
 // does not accept is answered with a refusal, and the device leaves the session. Otherwise the device is
 // answered when the stage ends.
 func (d *Devices) takeInStage(sender *member, event *gateway.Event) {

@@ -243,7 +243,7 @@ func (d *KnownDevice) averageTimes(link, compute Time, steps int) {
 }
 
 // expect returns how long a task with this many local steps is expected to take the device, transfers
-// included, by the tasks that it has done: MaxDuration at most, and 0 if it has done none.
+// included, by the tasks that it has done. MaxDuration stands for one whose steps alone take longer than that.
 func (d *KnownDevice) expect(steps int) Time {
 	if d.Step > 0 && Time(steps) > MaxDuration/d.Step {
 		return MaxDuration

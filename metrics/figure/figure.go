@@ -509,12 +509,13 @@ func (d *drawing) drawLine(c *canvas, s *series) {
 
 // drawErrorBar draws the interval of a point, with a cap at both ends.
 func (d *drawing) drawErrorBar(c *canvas, q Point, colour string) {
-	const cap = 2.5
+	// halfCap is half the length of a cap, in the units of the drawing.
+	const halfCap = 2.5
 	low := d.at(q.X, q.Y-q.Half)
 	high := d.at(q.X, q.Y+q.Half)
 	style := stroke(colour, 0.8, "")
 	c.polyline([]place{low, high}, style)
 	for _, end := range []place{low, high} {
-		c.polyline([]place{{end.x - cap, end.y}, {end.x + cap, end.y}}, style)
+		c.polyline([]place{{end.x - halfCap, end.y}, {end.x + halfCap, end.y}}, style)
 	}
 }

@@ -96,15 +96,18 @@ func (d *document) addSettings(rows [][]string, omitted string) {
 	}
 	d.add(`<div class="scroll" tabindex="0" role="region" aria-label="Settings"><table>` + "\n")
 	for i, cells := range rows {
-		name := strings.TrimSpace(cells[0] + " " + cells[1])
+		mark := cells[0]
+		name := cells[1]
+		values := cells[2:]
+		marked := strings.TrimSpace(mark + " " + name)
 		if i == 0 {
 			d.add("<thead><tr>")
-			d.addEach(`<th scope="col">%s</th>`, append([]string{name}, cells[2:]...))
+			d.addEach(`<th scope="col">%s</th>`, append([]string{marked}, values...))
 			d.add("</tr></thead>\n<tbody>\n")
 			continue
 		}
-		d.add(`<tr><th scope="row">%s</th>`, name)
-		d.addEach("<td>%s</td>", cells[2:])
+		d.add(`<tr><th scope="row">%s</th>`, marked)
+		d.addEach("<td>%s</td>", values)
 		d.add("</tr>\n")
 	}
 	d.add("</tbody>\n</table></div>\n</section>\n")

@@ -205,8 +205,8 @@ func TestTrainer_ProximalStepIsOneStep(t *testing.T) {
 	}
 }
 
-// Karimireddy et al. 2020, Eq. 3 and Eq. 4 with option II, written out: y ← y − η (g − c_i + c), c_i⁺ = c_i − c + (x − y)/(K η), and what goes to
-// the server is y − x and c_i⁺ − c_i.
+// Karimireddy et al. 2020, Eq. 3 and Eq. 4 with option II, written out: y ← y − η (g − c_i + c), c_i⁺ = c_i − c + (x −
+// y)/(K η), and what goes to the server is y − x and c_i⁺ − c_i.
 func TestTrainer_CorrectedStepsAreScaffold(t *testing.T) {
 	model, set, base := world(t)
 	n := len(base)

@@ -94,7 +94,8 @@ func TestFlower_HostsElsewhere(t *testing.T) {
 	}
 }
 
-// verify plays the app of a run again. An app whose code is another now, and one that does not repeat itself, are named.
+// verify plays the app of a run again. An app whose code is another now, and one that does not repeat itself, are
+// named.
 func TestFlower_Verified(t *testing.T) {
 	installed.Program(t, "python3", "python3")
 	t.Parallel()

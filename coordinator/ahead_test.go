@@ -25,8 +25,8 @@ func stayingFleet(t testing.TB) *fleet.Fleet {
 	return fleet
 }
 
-// haste draws how a run treats plans and transfers: it waits for each plan, lets events run ahead of them, or shares the
-// server's bandwidth. It returns the fleet to use.
+// haste draws how a run treats plans and transfers: it waits for each plan, lets events run ahead of them, or shares
+// the server's bandwidth. It returns the fleet to use.
 func haste(t *rapid.T, c *round.Config, staying, leaving *fleet.Fleet) *fleet.Fleet {
 	switch rapid.IntRange(0, 2).Draw(t, "haste") {
 	case 1:

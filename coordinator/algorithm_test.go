@@ -98,7 +98,8 @@ func startServer(ctx context.Context, t *testing.T) (connect func() *natsbus.Con
 	return connect, server.Close
 }
 
-// run plays a run with this many hosts of one worker each and jobs a round, and returns all that it leaves behind, as text.
+// run plays a run with this many hosts of one worker each and jobs a round, and returns all that it leaves behind, as
+// text.
 func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string, error) {
 	t.Helper()
 	problem := l.problem

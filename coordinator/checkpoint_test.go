@@ -65,8 +65,8 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// play plays one attempt of run name, with this many jobs a round. called is the name of the algorithm, after which other
-// keys may be set. resume is the state to continue from, nil for a new run.
+// play plays one attempt of run name, with this many jobs a round. called is the name of the algorithm, after which
+// other keys may be set. resume is the state to continue from, nil for a new run.
 func (s *scene) play(name string, rounds round.Config, called string, jobs int, resume *coordinator.State, checkpoint coordinator.Checkpoint) (*coordinator.Result, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -29,8 +29,8 @@ func largest(p []float64, k int) []float64 {
 	return sent
 }
 
-// sentBySparseLoCo returns p with only the fiftieth of each 512 values that are largest, each replaced by the mean of its
-// bin, one of four; the others are 0.
+// sentBySparseLoCo returns p with only the fiftieth of each 512 values that are largest, each replaced by the mean of
+// its bin, one of four; the others are 0.
 func sentBySparseLoCo(p []float64) (sent []float64) {
 	for chunk := range slices.Chunk(p, 512) {
 		sent = append(sent, largest(chunk, int(math.Ceil(0.02*float64(len(chunk)))))...)
@@ -76,8 +76,8 @@ func TestErrorFeedback_Published(t *testing.T) {
 	testFeedback(t, algorithm.SparseLoCo{Share: 0.02, Chunk: 512, Decay: 0.75}, 0.75, 0.5, sentBySparseLoCo)
 }
 
-// testFeedback plays a run with compressed updates and compares its models with those of a reference, which compresses by
-// the function sent and adds to each update the residual of the client's last one, times decay.
+// testFeedback plays a run with compressed updates and compares its models with those of a reference, which compresses
+// by the function sent and adds to each update the residual of the client's last one, times decay.
 func testFeedback(t *testing.T, compression algorithm.Compression, decay, rate float64, sent func([]float64) []float64) {
 	t.Helper()
 	l, fleet := newLab(t), ruleFleet(t)

@@ -148,8 +148,8 @@ func initial(l *lab) []float32 {
 	return params
 }
 
-// reference plays a run by FedAvg without a bus, a host or a job: every update is trained by itself, from the version of
-// the model that its task names. It returns the last model, the fingerprint of the clock, and the end of the run.
+// reference plays a run by FedAvg without a bus, a host or a job: every update is trained by itself, from the version
+// of the model that its task names. It returns the last model, the fingerprint of the clock, and the end of the run.
 func reference(t *testing.T, l *lab, devices *fleet.Fleet, c round.Config) (params []float32, fingerprint uint64, stop round.Stop) {
 	t.Helper()
 	rule, trainer := l.algorithm(t, "fedavg"), newTrainer(t, l)

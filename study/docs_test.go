@@ -187,8 +187,8 @@ var origin = map[string]*regexp.Regexp{
 	"data_digest": regexp.MustCompile(`^[0-9a-f]{64}$`), "kernel": regexp.MustCompile(`^[a-z0-9]+$`), "seed": regexp.MustCompile(`^[0-9]+$`),
 }
 
-// ofAutoCells holds rows of examples/auto/README.md to what they follow from: a cell that examples/auto/run.sh plays, and
-// the digest of the cell's data. The page says which program played them.
+// ofAutoCells holds rows of examples/auto/README.md to what they follow from: a cell that examples/auto/run.sh plays,
+// and the digest of the cell's data. The page says which program played them.
 func ofAutoCells(t *testing.T, name string, rows []tableRow) {
 	t.Helper()
 	script, err := os.ReadFile("../examples/auto/run.sh")

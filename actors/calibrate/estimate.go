@@ -49,8 +49,8 @@ const (
 )
 
 // fitLine fits a line to the seconds of tasks of two sizes, which differ. It passes through the median of the
-// main group, the one whose tasks matter more, with the slope between both medians. Its intervals follow from those of the medians,
-// each at 97.5 %, so that both hold with 95 % (Bonferroni). The overhead, the time of a task of
+// main group, the one whose tasks matter more, with the slope between both medians. Its intervals follow from those of
+// the medians, each at 97.5 %, so that both hold with 95 % (Bonferroni). The overhead, the time of a task of
 // size 0, is clamped to at least 0 and at most nearly the shortest time, so that the slope stays
 // positive.
 func fitLine(main, secondary Group) Line {

@@ -118,9 +118,9 @@ func (s *siteOfPi) restartHub(meanwhile func()) {
 	s.hub = testserver.Start(s.T, s.hubFile)
 }
 
-// A device at a site is killed while it works on a task, and its hub restarts. The site's server lets the device connect
-// all the time, and all that the run says before the two servers have found each other is lost. The run calls the new
-// process, which knows no run, because the old one is silent, and it gets the task.
+// A device at a site is killed while it works on a task, and its hub restarts. The site's server lets the device
+// connect all the time, and all that the run says before the two servers have found each other is lost. The run calls
+// the new process, which knows no run, because the old one is silent, and it gets the task.
 func TestSite_HubAndDeviceRestart(t *testing.T) {
 	t.Parallel()
 	s := openSiteOfPi(t)

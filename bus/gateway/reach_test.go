@@ -342,8 +342,8 @@ func TestDevice_MessageTooLarge(t *testing.T) {
 	}
 }
 
-// A quick device that makes no progress after its repeat was answered is not reached, once it is heard. A silent one may
-// have lost its connection, and a slow one needs longer for its next message.
+// A quick device that makes no progress after its repeat was answered is not reached, once it is heard. A silent one
+// may have lost its connection, and a slow one needs longer for its next message.
 func TestReach_StandsStill(t *testing.T) {
 	defer func(before time.Duration) { stuckTime = before }(stuckTime)
 	stuckTime = time.Millisecond

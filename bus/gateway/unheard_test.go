@@ -20,8 +20,8 @@ type deafLine struct {
 	deaf atomic.Bool
 }
 
-// Ask returns that nobody listens to an update while the line is deaf, and repeats it for as long as the request's Retry
-// allows that.
+// Ask returns that nobody listens to an update while the line is deaf, and repeats it for as long as the request's
+// Retry allows that.
 func (l *deafLine) Ask(ctx context.Context, r *bus.Request) error {
 	for l.deaf.Load() && strings.Contains(r.Subject, ".update.") {
 		if !r.Retry(bus.ErrNoListener) {

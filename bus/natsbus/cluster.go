@@ -175,8 +175,8 @@ func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string)
 	defer cancel()
 	// The leader of the cluster answers this request.
 	if _, err := w.js.AccountInfo(asking); err != nil {
-		// w.cluster notes the silence of this server. If a majority of the servers is up and has no leader all the same,
-		// waiting does not help.
+		// w.cluster notes the silence of this server. If a majority of the servers is up and has no leader all the
+		// same, waiting does not help.
 		w.cluster.known(clusterSize(w.conn.NATS()))
 		hopeless := w.cluster.silent(w.conn.NATS().ConnectedServerName(), time.Now())
 		if hopeless != nil {

@@ -13,7 +13,8 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// HoldPlans stops the work of the subscription to plans until release is called. At most limit messages may wait for it.
+// HoldPlans stops the work of the subscription to plans until release is called. At most limit messages may wait for
+// it.
 func HoldPlans(coordinator bus.Coordinator, limit int) (release func()) {
 	c := coordinator.(*Coordinator)
 	for _, s := range c.subs {

@@ -164,8 +164,8 @@ func (h *Host) presence(leaves bool) bus.Message {
 }
 
 // noteJob adds a job to those that the host works on if it has taken the job (taken), and otherwise removes it, since
-// the host is done with it. A job that was added is reported at once to the coordinator, which watches how long the host
-// needs.
+// the host is done with it. A job that was added is reported at once to the coordinator, which watches how long the
+// host needs.
 func (h *Host) noteJob(j *bus.Job, taken bool) {
 	h.holding.Lock()
 	// The order of the list does not matter; a job may end before others that were taken earlier.

@@ -211,10 +211,10 @@ type rivalWatch struct {
 }
 
 // observe takes the entry of the lease as an attempt to get the lease has found it at the time now, and returns
-// what is then known of its holder. held is the error of that attempt. One change of the revision does not prove that the holder is alive: a renewal that a coordinator
-// sent before it died may still arrive. The second change does. An entry that stays unchanged for
-// the lease's duration should have been deleted by the server; it was not if the server's clock was
-// set back.
+// what is then known of its holder. held is the error of that attempt. One change of the revision does not prove that
+// the holder is alive: a renewal that a coordinator sent before it died may still arrive. The second change does. An
+// entry that stays unchanged for the lease's duration should have been deleted by the server; it was not if the
+// server's clock was set back.
 func (w *rivalWatch) observe(held *heldError, now time.Time) rivalState {
 	switch {
 	case w.last == nil:
@@ -316,7 +316,8 @@ func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyVal
 	if err != nil {
 		return nil, err
 	}
-	// The time, in tenths of a second, is the base of fencing tokens: those of a new bucket are above all of the old one.
+	// The time, in tenths of a second, is the base of fencing tokens: those of a new bucket are above all of the old
+	// one.
 	if bucket, ok := status.(*jetstream.KeyValueBucketStatus); ok {
 		l.bucketMade = uint64(max(0, bucket.StreamInfo().Created.UnixMilli()/100))
 	}

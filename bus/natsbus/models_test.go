@@ -12,8 +12,8 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// cached returns a coordinator with two models a and b, and a host that fetches them over TCP and keeps at most this many
-// bytes.
+// cached returns a coordinator with two models a and b, and a host that fetches them over TCP and keeps at most this
+// many bytes.
 func cached(t *testing.T, bytes int64) (c bus.Coordinator, h bus.Host, a, b bus.Digest) {
 	t.Helper()
 	p := newPlace(t, true)

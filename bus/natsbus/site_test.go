@@ -30,7 +30,8 @@ func configured(t *testing.T, text string) *server.Server {
 	return testserver.Start(t, path)
 }
 
-// issuer returns an authority with its keys in dir, and a function that writes credentials there and returns their path.
+// issuer returns an authority with its keys in dir, and a function that writes credentials there and returns their
+// path.
 func issuer(t *testing.T, dir string) (*auth.Authority, func(auth.Grant) string) {
 	t.Helper()
 	authority, err := auth.New(filepath.Join(dir, "keys"))

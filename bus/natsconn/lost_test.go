@@ -33,8 +33,8 @@ type hub struct {
 	chunks, probes int
 }
 
-// openHub starts the servers. The site gets this many Mbit/s from the hub, 0 for any number. answer gets each request, in
-// their order, and how many requests for chunks and probes have arrived with it.
+// openHub starts the servers. The site gets this many Mbit/s from the hub, 0 for any number. answer gets each request,
+// in their order, and how many requests for chunks and probes have arrived with it.
 func openHub(t *testing.T, download float64, answer func(h *hub, m *nats.Msg, chunks, probes int)) *hub {
 	t.Helper()
 	dir := t.TempDir()

@@ -59,7 +59,8 @@ const (
 	// clusterReconnectFor is how long a connection to a cluster may stay away in place of reconnectFor: all its servers
 	// are down, or cut off. A single server may be started again with its machine, which takes longer.
 	clusterReconnectFor = 45 * time.Second
-	// memoryPatience is how long a server may have no memory left for JetStream. Nothing of a run becomes free by itself.
+	// memoryPatience is how long a server may have no memory left for JetStream. Nothing of a run becomes free by
+	// itself.
 	memoryPatience = 45 * time.Second
 	// reportAfter is how long a request may take before the user learns of it.
 	reportAfter = 5 * time.Second

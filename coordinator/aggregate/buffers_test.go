@@ -44,7 +44,8 @@ func (bufferedModel) Params() int { return modelValues }
 // Trainable returns the number of trained values, which come first.
 func (bufferedModel) Trainable() int { return trainedValues }
 
-// Tensors returns two trained values, a buffer of two floats, and buffers of integers and of booleans, one by each rule.
+// Tensors returns two trained values, a buffer of two floats, and buffers of integers and of booleans, one by each
+// rule.
 func (bufferedModel) Tensors() []learn.Tensor {
 	return []learn.Tensor{
 		{Name: "w", Shape: []int{trainedValues}},
@@ -72,8 +73,8 @@ type clientValues struct {
 // Hosts returns that there are no hosts in other processes.
 func (b *trainers) Hosts() (hosts, workers int) { return 0, 0 }
 
-// SendJob does a job at once: it measures a loss that the trained values alone decide, or adds up what the clients of the
-// job are said to send.
+// SendJob does a job at once: it measures a loss that the trained values alone decide, or adds up what the clients of
+// the job are said to send.
 func (b *trainers) SendJob(_ context.Context, j *bus.Job) error {
 	base := b.models[bus.DigestFrom(j.ModelDigest)]
 	if j.Kind == bus.Evaluate {
@@ -199,8 +200,8 @@ func playBuffered(t *rapid.T, a *Aggregator, channel *trainers, tasks []round.Ta
 	}
 }
 
-// sentRange returns the smallest and the largest value that clients sent of buffer k. If the algorithm mixes models, the
-// value in the model before counts, too.
+// sentRange returns the smallest and the largest value that clients sent of buffer k. If the algorithm mixes models,
+// the value in the model before counts, too.
 func sentRange(c *config.Config, before []float32, sent []clientValues, k int) (lowest, highest float64) {
 	lowest, highest = math.Inf(1), math.Inf(-1)
 	for i := range sent {

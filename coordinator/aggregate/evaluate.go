@@ -15,8 +15,9 @@ import (
 )
 
 // Evaluate measures the newest model on the run's held-out samples, those that are there at the virtual time
-// at. roundNumber is the round that has made the model. It returns the mean loss and the values of the run's metrics, in the order of the
-// configuration. A metric with a total weight of 0, or with a value that it cannot have, is an error.
+// at. roundNumber is the round that has made the model. It returns the mean loss and the values of the run's metrics,
+// in the order of the configuration. A metric with a total weight of 0, or with a value that it cannot have, is an
+// error.
 func (a *Aggregator) Evaluate(
 	ctx context.Context,
 	roundNumber int,

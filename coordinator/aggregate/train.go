@@ -254,8 +254,8 @@ func (a *Aggregator) trainSimulated(
 	return nil
 }
 
-// trainingJob makes the job in which the clients of these updates train: with the local steps, learning rate, weight and
-// kept state of each. The updates share one base model, and part is their span among all updates of the round.
+// trainingJob makes the job in which the clients of these updates train: with the local steps, learning rate, weight
+// and kept state of each. The updates share one base model, and part is their span among all updates of the round.
 func (a *Aggregator) trainingJob(roundNumber int, part span, updates []clientUpdate) job {
 	training := a.clientJob(roundNumber, part, updates)
 	// A rule that sees updates one by one has a job for each client, and the round can do without

@@ -7,8 +7,8 @@ import (
 	"fedpace/registry"
 )
 
-// facts returns the facts of a round of 20 local steps of a cohort of 30. A part p of its clients is expected to be done
-// within 100 p seconds.
+// facts returns the facts of a round of 20 local steps of a cohort of 30. A part p of its clients is expected to be
+// done within 100 p seconds.
 func facts() Facts {
 	return Facts{
 		Round:          7,

@@ -23,7 +23,8 @@ type filled struct {
 	own, left float64
 }
 
-// rates returns the max-min fair rates: all rates grow together until a link is full, which fixes the rates of its flows.
+// rates returns the max-min fair rates: all rates grow together until a link is full, which fixes the rates of its
+// flows.
 func (p *filling) rates() []float64 {
 	rates, fixed := make([]float64, len(p.all)), make([]bool, len(p.all))
 	for slices.Contains(fixed, false) {

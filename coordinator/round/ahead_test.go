@@ -13,7 +13,8 @@ import (
 	_ "fedpace/internal/testkit/testseed"
 )
 
-// ahead plays as a driver that asks which events may run ahead before it waits for plans. It returns how many events did.
+// ahead plays as a driver that asks which events may run ahead before it waits for plans. It returns how many events
+// did.
 func (p *player) ahead(t failer) (n int) {
 	for p.machine.Phase() != Stopped {
 		for len(p.timers) > 0 {

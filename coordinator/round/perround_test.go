@@ -149,8 +149,8 @@ func TestMachine_RestoresFormulasOfRound(t *testing.T) {
 	}
 }
 
-// A cohort that follows K: with all of its tasks waited for, each round lasts as long as the slowest of the clients that
-// it selects, and has as many updates.
+// A cohort that follows K: with all of its tasks waited for, each round lasts as long as the slowest of the clients
+// that it selects, and has as many updates.
 func TestMachine_CohortFollowsK(t *testing.T) {
 	c := shrinking(closing.All{})
 	c.CohortFormula = "cohort * k / k0"

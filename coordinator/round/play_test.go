@@ -61,8 +61,8 @@ type player struct {
 	measured []int // rounds whose models were measured on the clients' own samples
 }
 
-// newPlayer returns a player of a run that has not started. plan gives each task its plan, and shuffle decides the order
-// of events.
+// newPlayer returns a player of a run that has not started. plan gives each task its plan, and shuffle decides the
+// order of events.
 func newPlayer(t failer, c Config, shuffle *rand.Rand, plan func(Task) Plan) *player {
 	m, err := New(c)
 	if err != nil {

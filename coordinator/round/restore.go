@@ -170,7 +170,8 @@ func (s *State) fits(config *Config) error {
 
 // resume counts t, a task, a candidate or the transfer of a site, among the unplanned ones if it has no plan yet. If t
 // has a transfer under way on a shared link, resume puts it back on the link: remaining[0] is the work that is left of
-// it. remaining lists the work of all such transfers in the order of the calls; resume returns what is left of the list.
+// it. remaining lists the work of all such transfers in the order of the calls; resume returns what is left of the
+// list.
 func (m *Machine) resume(t *TaskState, remaining []fairshare.Work) []fairshare.Work {
 	if t.Status == TaskIssued {
 		m.unplanned++

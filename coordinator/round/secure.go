@@ -248,9 +248,9 @@ func nothingDone(*SecureMember) Time { return 0 }
 
 // exchangeSecrets simulates the first two stages of secure aggregation, from the time start on: members send
 // their keys, and then shares of their secrets to their neighbours. workBefore returns how much work of its own
-// a member has done before these stages. A member's task goes on when the stages are over. It ends in them if the member leaves, takes
-// longer than the limit, or has too few neighbours, and if the round is refused because too few members are
-// left.
+// a member has done before these stages. A member's task goes on when the stages are over. It ends in them if the
+// member leaves, takes longer than the limit, or has too few neighbours, and if the round is refused because too few
+// members are left.
 func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Time) {
 	secure := m.secure
 	// ends holds for each member when it has done the newest stage.

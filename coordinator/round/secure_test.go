@@ -51,8 +51,8 @@ type expectedRound struct {
 	setup, recovery                       Time
 }
 
-// simulated plays a round stage by stage and member by member, as the protocol is described, without the machine's code.
-// It returns what the round's report must say, and when each client's task ends.
+// simulated plays a round stage by stage and member by member, as the protocol is described, without the machine's
+// code. It returns what the round's report must say, and when each client's task ends.
 func simulated(cohort []drawnClient, terms Secure) (e expectedRound, ends []Time) {
 	ends = make([]Time, len(cohort))
 	// until returns how long a client's part takes that begins after done units of work, and whether
@@ -362,9 +362,9 @@ func TestSecure_TimingOfDrawnCohorts(t *testing.T) {
 	}
 }
 
-// buffered plays rounds that overlap, without the machine's code: slots clients are at work at a time, and as soon as n of
-// them have taken their steps these go through the stages together, one group after the other. tasks are the clients in
-// the order in which they get tasks.
+// buffered plays rounds that overlap, without the machine's code: slots clients are at work at a time, and as soon as n
+// of them have taken their steps these go through the stages together, one group after the other. tasks are the clients
+// in the order in which they get tasks.
 func buffered(tasks []drawnClient, slots, n, rounds int, terms Secure) (list []expectedRound) {
 	// event is the end of a task's steps, of a task, or of a group whose sum is recovered.
 	type event struct {
@@ -462,8 +462,8 @@ func buffered(tasks []drawnClient, slots, n, rounds int, terms Secure) (list []e
 	return list
 }
 
-// playBuffered plays rounds that overlap on a machine, which at some steps is replaced by one restored from its state, and
-// returns their reports.
+// playBuffered plays rounds that overlap on a machine, which at some steps is replaced by one restored from its state,
+// and returns their reports.
 func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n, rounds int, terms Secure) (list []Report) {
 	t.Helper()
 	config := Config{

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// leastAvailable returns an order of clients; there returns which part of a time a client is available, and wrong is the
-// part of wrong forecasts.
+// leastAvailable returns an order of clients; there returns which part of a time a client is available, and wrong is
+// the part of wrong forecasts.
 func leastAvailable(t *testing.T, clients int, wrong float64, there func(client int, from, to Time) float64) Order {
 	t.Helper()
 	o, err := LeastAvailable{Seconds: 10e-9, Error: wrong}.Order(Setup{Seed: 5, Clients: clients, Simulated: clients, AvailableShare: there})

@@ -155,7 +155,8 @@ func (r *Results) Rewind(sinks []metrics.Sink) error {
 	return aboutResults(r.remove(stale...))
 }
 
-// removeLeftovers removes the temporary files that a process left when it died. The folder is locked: nobody is writing any.
+// removeLeftovers removes the temporary files that a process left when it died. The folder is locked: nobody is writing
+// any.
 func (r *Results) removeLeftovers() error {
 	entries, err := os.ReadDir(r.dir)
 	for _, e := range entries {

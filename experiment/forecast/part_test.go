@@ -82,8 +82,8 @@ func TestPart_SlowdownPeriods(t *testing.T) {
 	}
 }
 
-// Where a fiftieth of the rounds is played, with each of 19 seeds, at least 90 % of 100 runs are within the interval, but for
-// the binomial error; and it is narrow.
+// Where a fiftieth of the rounds is played, with each of 19 seeds, at least 90 % of 100 runs are within the interval,
+// but for the binomial error; and it is narrow.
 func TestPart_NineOfTenRuns(t *testing.T) {
 	const lognormal = "fleet=[{name: any, seconds_per_step: {dist: lognormal, mean: 0.02, sigma: 1}, step_cv: 0.3, vary: {upload: {dist: lognormal, mean: 1, sigma: 0.3}}}]"
 	inside, narrow := 0, 0

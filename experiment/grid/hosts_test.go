@@ -71,8 +71,8 @@ func elsewhere(t *testing.T, s *Config, offices ...*office) {
 	}
 }
 
-// Messages are served by processes here, on hosts, or both, to the same bits; also when a host goes in mid-run, and when
-// one starts again and has forgotten the arrays that it kept.
+// Messages are served by processes here, on hosts, or both, to the same bits; also when a host goes in mid-run, and
+// when one starts again and has forgotten the arrays that it kept.
 func TestPlay_HostsServeMessages(t *testing.T) {
 	t.Parallel()
 	whole, result := hearing(t, settings(t, 40, plain()))

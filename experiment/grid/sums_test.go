@@ -28,8 +28,8 @@ func TestSums_RoundTrip(t *testing.T) {
 	}
 }
 
-// A run that repeats an earlier one has its sums, on any processes. An app that does not repeat itself is named with the
-// message, be it the server's or a client's.
+// A run that repeats an earlier one has its sums, on any processes. An app that does not repeat itself is named with
+// the message, be it the server's or a client's.
 func TestPlay_RepeatsExpectedSums(t *testing.T) {
 	t.Parallel()
 	_, first := hearing(t, settings(t, 40, plain()))

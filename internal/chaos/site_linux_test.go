@@ -267,8 +267,8 @@ func TestBranch_PairsOfFaults(t *testing.T) {
 	}
 }
 
-// startInRound is how long after the end of a round the faults of a seed begin, from 0 to the 1.7 s that a round takes. Seeds in
-// a row are spread over the round.
+// startInRound is how long after the end of a round the faults of a seed begin, from 0 to the 1.7 s that a round takes.
+// Seeds in a row are spread over the round.
 func startInRound(seed uint64) time.Duration {
 	const round = 1700 * time.Millisecond
 	const step = 618 * time.Millisecond

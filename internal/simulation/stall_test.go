@@ -32,7 +32,8 @@ type stall struct {
 	faults int
 }
 
-// begin starts the watch of a scenario. Messages that are lost, late or held up disturb a run until they no longer fail.
+// begin starts the watch of a scenario. Messages that are lost, late or held up disturb a run until they no longer
+// fail.
 func (s *stall) begin(x *scenario, now time.Time) {
 	s.since = now
 	if x.weather.loss > 0 || x.weather.late > 0 {

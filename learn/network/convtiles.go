@@ -56,9 +56,10 @@ func newConvTiles(s *convStage) *convTiles {
 // tiles allocates memory for n tiles.
 func (t *convTiles) tiles(n int) []uint16 { return kernel.NewTiles(n * t.tile) }
 
-// layOutForward lays out what outputs are computed from: the weight, the left tiles, and the inputs, the right ones. The
-// summed index is that of the inputs that an output reads, row by row of the kernels. Where channels fill whole tiles, those of neighbouring
-// positions are shared by the outputs that read them; otherwise each output has a copy of its inputs.
+// layOutForward lays out what outputs are computed from: the weight, the left tiles, and the inputs, the right ones.
+// The summed index is that of the inputs that an output reads, row by row of the kernels. Where channels fill whole
+// tiles, those of neighbouring positions are shared by the outputs that read them; otherwise each output has a copy of
+// its inputs.
 func (t *convTiles) layOutForward(s *convStage) {
 	run := s.Size * s.X.Channels
 	chunks := kernel.TileChunks(run)

@@ -93,9 +93,9 @@ func (c *canvas) lines(at place, size float64, a anchor, text string) {
 	}
 }
 
-// text writes a text with its baseline at a place. size is that of the font, anchored says whether the start, the middle
-// or the end of the text lies at the place, and turned is an angle in degrees, clockwise. The text is as wide as it was
-// laid out to be, whatever font the viewer has (textLength, SVG 1.1, 10.5).
+// text writes a text with its baseline at a place. size is that of the font, anchored says whether the start, the
+// middle or the end of the text lies at the place, and turned is an angle in degrees, clockwise. The text is as wide as
+// it was laid out to be, whatever font the viewer has (textLength, SVG 1.1, 10.5).
 func (c *canvas) text(at place, size float64, anchored anchor, turned int, text string) {
 	width := textWidth(text, size)
 	if width == 0 {

@@ -200,7 +200,8 @@ func (h *Hub) Round(r *metrics.Round) error {
 	// The tasks say for whom the round waited, and some of them are shown in its timeline.
 	s.waits.add(&h.run, r.Tasks)
 	s.keep(r.Tasks)
-	// h.accepted has the clients of the updates that were accepted since the round before. Participation is counted from the first round whose tasks were reported.
+	// h.accepted has the clients of the updates that were accepted since the round before. Participation is counted
+	// from the first round whose tasks were reported.
 	if len(h.accepted) > 0 && s.participation.since == 0 {
 		s.participation.since = r.Round
 	}

@@ -179,8 +179,8 @@ func (p *Plan) cell(s *Setting, n int, dir string) study.Cell {
 	return study.Cell{Name: name, Schedule: s.Schedule, Config: c}
 }
 
-// summarize computes the means over the seeds. A tail is the quality in the last tenth of the plan's time, NaN for a run
-// that diverged, which is in no mean. searched is the number of seeds of the search. Fresh seeds follow behind
+// summarize computes the means over the seeds. A tail is the quality in the last tenth of the plan's time, NaN for a
+// run that diverged, which is in no mean. searched is the number of seeds of the search. Fresh seeds follow behind
 // them: the setting was not chosen by these, so chance does not favour it there. metric names the quality.
 func (t *Trained) summarize(metric string, searched int) {
 	mean := func(quantity func(*folder.Summary) float64) statistics.Estimated {

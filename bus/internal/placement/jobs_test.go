@@ -37,8 +37,8 @@ func (b *jobsBench) wants(lost, slow, done []uint64) {
 	}
 }
 
-// twoHosts returns the jobs of two hosts of one worker, after three of four jobs were done, each in a second. Host b still
-// has job 4, and host a is idle.
+// twoHosts returns the jobs of two hosts of one worker, after three of four jobs were done, each in a second. Host b
+// still has job 4, and host a is idle.
 func twoHosts(t *testing.T) *jobsBench {
 	b := newJobsBench(t)
 	b.queue(1, 2, 3, 4)

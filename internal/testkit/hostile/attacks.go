@@ -131,8 +131,8 @@ func half(ctx context.Context, t *Target) error {
 	})
 }
 
-// connects is the attack that opens t.Count connections one after the other and closes each at once. One that is refused
-// counts as one of them.
+// connects is the attack that opens t.Count connections one after the other and closes each at once. One that is
+// refused counts as one of them.
 func connects(ctx context.Context, t *Target) error {
 	for range t.Count {
 		if ctx.Err() != nil {

@@ -33,16 +33,16 @@ func TileSides(n int) int { return (n + tileSide - 1) / tileSide }
 // NewTiles allocates n packed values, all zero, that start on a cache line.
 func NewTiles(n int) []uint16 { return alignedTiles[uint16](nil, n) }
 
-// PackRows packs rows of k values that are neighbours, times alpha, as left tiles: tiles of [ISA.TileValues] values, one for
-// 16 rows and each 32 k. The tiles of the next 16 rows lie span values behind.
+// PackRows packs rows of k values that are neighbours, times alpha, as left tiles: tiles of [ISA.TileValues] values,
+// one for 16 rows and each 32 k. The tiles of the next 16 rows lie span values behind.
 func (isa ISA) PackRows(dst []uint16, span int, src Matrix, rows, k int, alpha float32) {
 	_ = src.Data[(rows-1)*src.LD+k-1]
 	_ = dst[(TileSides(rows)-1)*span+TileChunks(k)*isa.TileValues()-1]
 	tileRoutines[isa].packRows(&dst[0], &src.Data[0], 4*src.LD, rows, k, 2*span, alpha)
 }
 
-// PackPairs packs k rows of n values, times alpha, as right tiles: tiles of [ISA.TileValues] values, one for 16 columns and
-// each 32 k. The tiles of the next 16 columns lie span values behind.
+// PackPairs packs k rows of n values, times alpha, as right tiles: tiles of [ISA.TileValues] values, one for 16 columns
+// and each 32 k. The tiles of the next 16 columns lie span values behind.
 func (isa ISA) PackPairs(dst []uint16, span int, src Matrix, k, n int, alpha float32) {
 	_ = src.Data[(k-1)*src.LD+n-1]
 	_ = dst[(TileSides(n)-1)*span+TileChunks(k)*isa.TileValues()-1]
@@ -212,8 +212,8 @@ func tileShapes(m, n int) (shapes [4][64]uint8) {
 }
 
 // tailSide returns the number of rows or columns in tile i, 0 or 1, of the last block of a product with n rows or
-// columns, which is computed in blocks of two tiles on each side. If the last block has no tile i, the tile keeps the shape of
-// a whole one, and the result is 16.
+// columns, which is computed in blocks of two tiles on each side. If the last block has no tile i, the tile keeps the
+// shape of a whole one, and the result is 16.
 func tailSide(n, i int) int {
 	blockTail := (n-1)%(2*tileSide) + 1
 	tail := blockTail - i*tileSide

@@ -178,7 +178,7 @@ func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 // maxBatch returns the largest number of samples that a workspace gets at once.
 func (p *Problem) maxBatch() int { return max(p.Batch, p.LargestBatch, evaluationBatch) }
 
-// workspace returns the memory of the model's arithmetic.
+// workspace returns the memory of the model's arithmetic, and makes it when it is first needed.
 func (s *goSteps) workspace() learn.Workspace {
 	if s.work == nil {
 		s.work = s.problem.Model.(learn.Model).NewWorkspace(s.problem.maxBatch(), s.problem.Kernel)

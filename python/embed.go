@@ -15,7 +15,7 @@ type Module struct {
 	Source []byte
 }
 
-// Modules lists the package's files by path.
+// Modules returns the files of the package, in the order of their paths.
 func Modules() (list []Module) {
 	err := fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

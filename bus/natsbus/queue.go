@@ -716,8 +716,9 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 	c.signalLoss(fmt.Errorf("bus: run %s: a job was damaged on its way to a trainer: %w", c.run, bus.ErrInterrupted))
 }
 
-// readAdvisory reads the advisory of a termination. The zero value stands for one that cannot be read; reason is
-// never empty.
+// readAdvisory reads an advisory by which the server says that a host has terminated a message of the queue, so that
+// it will not be delivered again. a is the zero value if data cannot be read. reason is that of the host, or says that
+// there is none.
 func readAdvisory(data []byte) (a advisory, reason string) {
 	if err := json.Unmarshal(data, &a); err != nil || a.Reason == "" {
 		return a, "it gave no reason"

@@ -58,7 +58,8 @@ func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	})
 }
 
-// probe sends request r once. It draws no conclusion from a missing answer.
+// probe sends request r once, and waits for the answer for at most r.Timeout. Unlike Ask for other requests, it neither
+// repeats the request nor finds out whether its answer was lost on the way.
 func (c *Conn) probe(ctx context.Context, r *bus.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()

@@ -93,6 +93,7 @@ func Restore(c Config, state State) (*Machine, error) {
 			return nil, fmt.Errorf("round: state: what the selection remembers: %w", err)
 		}
 	}
+	// What follows from the open tasks is not in the state, such as which clients are busy.
 	machine.deriveFromTasks(state.Remaining)
 	return machine, nil
 }

@@ -57,7 +57,7 @@ func largest(numbers []float64) float64 {
 	return result
 }
 
-// smallest returns the smallest of some numbers, NaN if one is NaN.
+// smallest returns the smallest of some numbers, of which there is at least one. It is NaN if one is NaN.
 func smallest(numbers []float64) float64 {
 	result := numbers[0]
 	for _, number := range numbers {

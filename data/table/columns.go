@@ -420,8 +420,9 @@ func (l *roundingLoss) addRun(run *numberRun) {
 // share returns the largest error of rounding a number, as a fraction of the numbers' standard
 // deviation. It is 0 if all numbers are equal.
 func (l *roundingLoss) share() float64 {
-	mean := l.sum / l.n
-	variance := l.squares/l.n - float64(mean*mean)
+	// The sums are of the differences from the first number, which have the variance of the numbers.
+	meanDifference := l.sum / l.n
+	variance := l.squares/l.n - float64(meanDifference*meanDifference)
 	if !(variance > 0) {
 		return 0
 	}

@@ -21,7 +21,7 @@ import (
 // lines end in LF or CRLF. The separator is a comma, a semicolon, a tab or a bar, whichever the
 // first line has most of.
 type csvTable struct {
-	place
+	openFile
 	// comma is the separator of the fields, which need not be a comma.
 	comma rune
 	// header has the names of the columns; a column without a name is called "column N", from 1 on.
@@ -50,8 +50,8 @@ var excelNote = regexp.MustCompile(`(?i)^(?:\x{feff})?"?sep=.?"?\r?$`)
 // openCSV reads the beginning of a file and finds its separator and the names of its columns. It
 // returns an error if the first line cannot be a line of names: the file is empty, UTF-16 or
 // binary, the line is longer than csvWindow bytes, or a name stands there twice.
-func openCSV(file place) (*csvTable, error) {
-	c := &csvTable{place: file}
+func openCSV(file openFile) (*csvTable, error) {
+	c := &csvTable{openFile: file}
 	in, err := c.content()
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ const (
 // file is an object whose user_data has, for each user, the lists x and y. An input is a number, a
 // text, or a list of numbers that may be nested. The lists users and num_samples are neither needed
 // nor checked.
-type leafTable struct{ place }
+type leafTable struct{ openFile }
 
 // format returns the word for files of this kind.
 func (l *leafTable) format() string { return "leaf" }

@@ -17,13 +17,13 @@ import (
 // parquetTable is one Parquet file, read as a table. Its columns are read independently of one
 // another.
 type parquetTable struct {
-	place
+	openFile
 	*parquetfile.Sheet
 }
 
-// newParquetTable returns the table of the sheet t, where file says what the table knows of its
-// file. It returns an error for a sheet with more than maxColumns columns.
-func newParquetTable(file place, t *parquetfile.Sheet) (*parquetTable, error) {
+// newParquetTable returns the table of the sheet t. file is the file from which the sheet is read. It returns an
+// error for a sheet with more than maxColumns columns.
+func newParquetTable(file openFile, t *parquetfile.Sheet) (*parquetTable, error) {
 	fields, err := t.Fields()
 	if err == nil && len(fields) > maxColumns {
 		err = fmt.Errorf("%d columns, want at most %d", len(fields), maxColumns)
@@ -241,7 +241,7 @@ func newCell(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 // ReadPlain reads the set of a Parquet table t with the columns client, x and y, the label, which
 // are whole numbers. opt are the options of the run, such as the number of classes.
 func ReadPlain(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
-	file, err := newParquetTable(place{onlyFile: true}, t)
+	file, err := newParquetTable(openFile{onlyFile: true}, t)
 	if err != nil {
 		return nil, err
 	}

@@ -229,7 +229,7 @@ func (Table) Recognises(s *federated.Source) federated.Match {
 	if isPacked || isParquet {
 		return federated.NoMatch
 	}
-	if f, err := openCSV(place{source: s}); err == nil && f.hasTitles {
+	if f, err := openCSV(openFile{source: s}); err == nil && f.hasTitles {
 		return federated.ByContent
 	}
 	if slices.ContainsFunc(csvSuffixes, func(suffix string) bool { return strings.HasSuffix(s.Name(), suffix) }) {
@@ -564,8 +564,9 @@ type column struct {
 	nested func(lengths []int) error
 }
 
-// place is what a file of any format knows of itself: its path, its part and its open file.
-type place struct {
+// openFile is what a table of any format knows of its file: the path, whether its rows are held out, and the file
+// itself once it is open.
+type openFile struct {
 	// file is the path of the file.
 	file string
 	// nameInFolder is the path from the table's folder, by which errors name the file.
@@ -585,22 +586,22 @@ type place struct {
 }
 
 // Close closes the file.
-func (n *place) Close() error { return n.source.File.Close() }
+func (f *openFile) Close() error { return f.source.File.Close() }
 
 // path returns the path of the file.
-func (n *place) path() string { return n.file }
+func (f *openFile) path() string { return f.file }
 
 // heldOut reports whether all rows are held out, by the name of one file of several.
-func (n *place) heldOut() bool { return n.isHeldOut }
+func (f *openFile) heldOut() bool { return f.isHeldOut }
 
 // withFile adds the name of the file to an error, unless the table has no other file. A nil error
 // must not be given to it.
-func (n *place) withFile(err error) error {
-	if n.onlyFile {
+func (f *openFile) withFile(err error) error {
+	if f.onlyFile {
 		// The caller that opened the file names it in the error.
 		return err
 	}
-	return fmt.Errorf("%s: %w", n.nameInFolder, err)
+	return fmt.Errorf("%s: %w", f.nameInFolder, err)
 }
 
 // openTables opens the table at path source, a file or all files of a folder in lexical order. All
@@ -624,7 +625,7 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 	}()
 	// The first file sets the columns. Others may have them in another order.
 	for _, found := range files {
-		location := place{
+		location := openFile{
 			file:         found.Path,
 			nameInFolder: nameIn(source, found.Path),
 			onlyFile:     len(files) == 1,
@@ -669,7 +670,7 @@ func nameIn(folder, file string) string {
 
 // openTableFile opens the file at location. It is Parquet by its first bytes or its name, LEAF's
 // JSON if it begins with a brace, and CSV otherwise. The file is closed again if there is an error.
-func openTableFile(location place) (_ tableFile, err error) {
+func openTableFile(location openFile) (_ tableFile, err error) {
 	s, err := federated.OpenSource(location.file)
 	if err != nil {
 		return nil, err

@@ -182,8 +182,8 @@ const Levels = 3
 // them, or within a file.
 func Outside(dir string) error { return checkOutside(dir, Levels+1) }
 
-// checkOutside refuses a folder if it holds a run or is a file, or if that holds for one of the levels-1 folders
-// around it.
+// checkOutside returns an error if dir is a file or holds a run. levels is the number of folders that are checked:
+// dir itself, the folder in which it lies, and so on.
 func checkOutside(dir string, levels int) error {
 	for range levels {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {

@@ -115,7 +115,10 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		if len(f.curveDirs) > 1 {
 			return cli.Usage(c, errors.New("--verdicts: want one --from, the folder of claims.yaml"))
 		}
-		dir := append(f.curveDirs, "docs/paper")[0]
+		dir := "docs/paper"
+		if len(f.curveDirs) > 0 {
+			dir = f.curveDirs[0]
+		}
 		list, err := paper.Verdicts(dir)
 		if err != nil {
 			return err

@@ -84,7 +84,7 @@ func addMask(words []uint64, key []byte, subtract bool) {
 	addMasks(words, []mask{newMask(key, subtract)})
 }
 
-// addWords adds to words[i], modulo 2^64, word i of each of the blocks, whose words are little-endian and
+// addWords adds to words[i], modulo 2^64, word i of each of the maskGroup blocks, whose words are little-endian and
 // have 64 bits. There are at most maskBlock/8 words.
 func addWords(words []uint64, blocks *[maskGroup][maskBlock]byte) {
 	word := func(block int, i uint) uint64 {

@@ -138,7 +138,9 @@ func interpolate(shares []share, threshold int) (secret, error) {
 			Value: value,
 		}
 	}
-	x, err := secretsharing.Recover(uint(threshold-1), list)
+	// Shares are values of a polynomial, which as many as its degree do not give away.
+	degree := uint(threshold - 1)
+	x, err := secretsharing.Recover(degree, list)
 	if err != nil {
 		return secret{}, err
 	}

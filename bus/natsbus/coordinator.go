@@ -304,13 +304,13 @@ func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored
 // before have reached no host, so TakePlans returns an error after which they are sent again. A
 // further host that joins, or changes its workers, restarts the timer of the wait.
 func (c *Coordinator) onInfo(m *nats.Msg) {
-	joined, first, token := c.hosts.onRequest(m)
-	c.lease.fence.hear(token)
+	joined, isFirst, seenFence := c.hosts.onRequest(m)
+	c.lease.fence.hear(seenFence)
 	waitingForPlans := c.plans.Waiting() > 0
 	if joined == "" || !waitingForPlans {
 		return
 	}
-	if first {
+	if isFirst {
 		c.plans.Signal(fmt.Errorf("bus: run %s: host %s has joined: %w", c.run, joined, bus.ErrInterrupted))
 		return
 	}

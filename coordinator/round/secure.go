@@ -83,7 +83,7 @@ type SecureMember struct {
 	// constant stays means that it does not. Time in which it waits for other members does not count.
 	Leaves Time
 	// HasStages says that the machine simulates the client's stages. It is false for a real device that has not
-	// finished the first two, and for a client that has left a stage or was too late for it.
+	// finished the first two, and for a client whose task has ended in one of them.
 	HasStages bool
 	// SentKeys, Finished and Uploaded say which stages the client has finished: keys, shares, and the
 	// upload of an update that counts.

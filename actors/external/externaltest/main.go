@@ -100,7 +100,8 @@ type task struct {
 	Rate                float64
 	Seed                uint64
 	Correction          *int
-	State               *struct{ At, Bytes, Room int }
+	// State is where in the shared memory the client's state lies, its length, and the room for the next one.
+	State *struct{ At, Bytes, Room int }
 	// kept is the number of bytes that the client keeps next.
 	kept int
 }
@@ -395,7 +396,9 @@ func (t *trainer) steps(m *message, x *task, base, local []float32) (first float
 }
 
 // keep loads what the client of task x has kept into the optimizer, before the task's steps. The
-// function that it returns is called after the steps, and writes what the client keeps next.
+// function that it returns is called after the steps, and writes what the client keeps next. That lies in the shared
+// memory at x.State.At: the memory of the optimizer, four bytes a value, and then the t.state bytes of the script. A
+// state of 0 bytes stands for a client that has kept nothing yet.
 func (t *trainer) keep(x *task, stepper learn.Stepper) func() {
 	if x.State == nil {
 		return func() {}
@@ -407,7 +410,6 @@ func (t *trainer) keep(x *task, stepper learn.Stepper) func() {
 	if isStateful {
 		values = optimizer.Memory()
 	}
-	// Behind the optimizer's memory lies the state of the script itself.
 	scriptState := t.memory[x.State.At+4*values:]
 	count := byte(0)
 	if x.State.Bytes > 0 {

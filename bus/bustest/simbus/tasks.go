@@ -34,10 +34,12 @@ func (h *Host) answer(client int, t *bus.Task) {
 	if h.life.Err() != nil {
 		return
 	}
+	// A stamp of 0 stands for a host in the coordinator's process, which has its configuration.
 	if h.config.Stamp != 0 && t.Stamp != h.config.Stamp {
 		h.end(fmt.Errorf("bus: run %s: %w", h.server.run, bus.ErrStale))
 		return
 	}
+	// By the placement the coordinator tells its own tasks from those of an earlier one with the same numbers.
 	p := &bus.Plan{Task: t.Task, Placement: t.Placement}
 	err := h.plan(client, t, p)
 	if err == nil {

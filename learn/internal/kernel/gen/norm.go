@@ -8,10 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// walk writes a function of this name over groups of 8 floats of some arrays. It serves both
-// classes: memory, not the width of a vector, decides its speed. doc is the function's comment, and
-// scalar the name of a float argument, "" for none. before loads what stays the same; body computes
-// one group from the arrays' addresses.
+// walk writes a function of this name over groups of 8 floats of some arrays. The function serves machines with
+// AVX2 and with AVX-512: memory, not the width of a vector, decides its speed. doc is the function's comment, and
+// scalar the name of a float argument, "" for none. before writes the loads of what stays the same; body writes the
+// computation of one group, whose places in memory it gets by the names of the arrays.
 func walk(name, doc string, arrays []string, scalar string, before func(), body func(operands map[string]Mem)) {
 	signature := "func(" + strings.Join(arrays, ", ") + " *float32, groups int"
 	if scalar != "" {

@@ -116,14 +116,14 @@ func (n *numbers) cut(count int) {
 	}
 }
 
-// spread moves the values to the rows that they belong to, width values for each row. places has,
-// for each row, the position of its values among the rows that have some; a row with -1 is filled
-// with placeholder.
-func (n *numbers) spread(width int, places []int32, placeholder float64) {
+// spread moves the values to the rows that they belong to, width values for each row. vectorOf has
+// for each row the number of its vector of values, or -1 for a row without one, which is filled with
+// placeholder.
+func (n *numbers) spread(width int, vectorOf []int32, placeholder float64) {
 	if n.precise {
-		n.double = spread(n.double, width, places, placeholder)
+		n.double = spread(n.double, width, vectorOf, placeholder)
 	} else {
-		n.single = spread(n.single, width, places, float32(placeholder))
+		n.single = spread(n.single, width, vectorOf, float32(placeholder))
 	}
 }
 

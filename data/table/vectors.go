@@ -24,11 +24,11 @@ type vectors struct {
 	values numbers
 	// hole is the number that stands for a missing value.
 	hole float64
-	// place is the place of each row among the rows that have values; -1 means that the row has
-	// none.
-	place []int32
-	// full is the number of rows that have values.
-	full int
+	// vectorOf holds for each row that is complete the number of its vector: the vectors of the rows that
+	// have values are stored one behind the other. -1 means that the row has none.
+	vectorOf []int32
+	// stored is the number of vectors, those of complete rows that have values.
+	stored int
 	// open says that the last row is a list of which more values may come.
 	open bool
 	// isBytes says that the rows are bytes or images, not lists of numbers.
@@ -50,7 +50,7 @@ type vectors struct {
 // reserve makes room for the given number of further rows, and for their values once their width is
 // known. room returns how many rows of a width in bytes can follow by the size of the file.
 func (v *vectors) reserve(rows int, room func(width int) int) {
-	v.place = slices.Grow(v.place, rows)
+	v.vectorOf = slices.Grow(v.vectorOf, rows)
 	v.room = room
 	v.widen()
 }
@@ -75,8 +75,8 @@ func (v *vectors) take(row int, c cell) error {
 	if err != nil {
 		return err
 	}
-	// v.place has the rows that are complete. The list of the row behind them may still be open.
-	continuesList := v.open && row == len(v.place)
+	// The rows that are complete have an entry in v.vectorOf. The list of the row behind them may still be open.
+	continuesList := v.open && row == len(v.vectorOf)
 	if continuesList {
 		return v.append(c, words)
 	}
@@ -85,7 +85,7 @@ func (v *vectors) take(row int, c cell) error {
 	}
 	switch {
 	case c.kind == missingCell, c.kind == textCell && len(words) == 0:
-		v.place = append(v.place, -1)
+		v.vectorOf = append(v.vectorOf, -1)
 		return errMissing
 	case c.kind == bytesCell:
 		return v.image(c.bytes)
@@ -115,7 +115,7 @@ func (v *vectors) takeRun(run *numberRun) error {
 
 // takePart takes numbers of one row, as take does one by one.
 func (v *vectors) takePart(part *numberRun) error {
-	continuesList := v.open && part.row == len(v.place)
+	continuesList := v.open && part.row == len(v.vectorOf)
 	if !continuesList {
 		if err := v.beginRow(part.row); err != nil {
 			return err
@@ -142,7 +142,7 @@ func (v *vectors) beginRow(row int) error {
 	if err := v.close(); err != nil {
 		return err
 	}
-	if row != len(v.place) {
+	if row != len(v.vectorOf) {
 		return errors.New("several values in a row; want one image, one text of numbers or one list of numbers")
 	}
 	return nil
@@ -201,11 +201,11 @@ func (v *vectors) addLoss(c *cell, x float64, i int) {
 			v.losses[i].precise = v.values.precise
 		}
 	}
-	// The v.full rows before this one have v.width values each.
-	place := i - v.full*v.width
+	// The v.stored vectors before this row have v.width values each.
+	indexInRow := i - v.stored*v.width
 	// A row that is too long fails when it is closed.
-	if place < v.width {
-		v.losses[place].add(c, x)
+	if indexInRow < v.width {
+		v.losses[indexInRow].add(c, x)
 	}
 }
 
@@ -220,18 +220,17 @@ func (v *vectors) close() error {
 		v.width = v.values.len()
 		v.widen()
 	}
-	if n := v.values.len() - v.full*v.width; n != v.width {
-		return fmt.Errorf("row %d has %d numbers after rows of %d", len(v.place), n, v.width)
+	if n := v.values.len() - v.stored*v.width; n != v.width {
+		return fmt.Errorf("row %d has %d numbers after rows of %d", len(v.vectorOf), n, v.width)
 	}
-	v.keep()
+	v.completeRow()
 	return nil
 }
 
-// keep gives the present row the next place among the rows that have values, which are stored one
-// after another.
-func (v *vectors) keep() {
-	v.place = append(v.place, int32(v.full))
-	v.full++
+// completeRow notes that the values of the present row are complete: they are the next vector.
+func (v *vectors) completeRow() {
+	v.vectorOf = append(v.vectorOf, int32(v.stored))
+	v.stored++
 }
 
 // image adds a row whose value is b: raw bytes, or an image as PNG, JPEG or GIF, which is decoded
@@ -278,7 +277,7 @@ func (v *vectors) image(b []byte) error {
 	default:
 		v.bytes = append(v.bytes, b...)
 	}
-	v.keep()
+	v.completeRow()
 	return nil
 }
 
@@ -370,32 +369,31 @@ func permuted[T any](values []T, order []int) []T {
 const maxHoles = 1 << 24
 
 // spread moves the values of each row to the row's own position and fills rows without a value with
-// v.hole. It returns an error if so many rows lack a value that the fill would take much more memory
-// than the data.
+// v.hole. At least one row must have a value, so that v.width is known. It returns an error if so many
+// rows lack a value that the fill would take much more memory than the data.
 func (v *vectors) spread() error {
-	// v.place has an entry for each row, and v.full is the number of rows that have values.
-	missing := len(v.place) - v.full
-	if missing > 8*v.full && missing > maxHoles/v.width {
-		return fmt.Errorf("%d of %d rows have no value; want a file without them", missing, len(v.place))
+	missing := len(v.vectorOf) - v.stored
+	if missing > 8*v.stored && missing > maxHoles/v.width {
+		return fmt.Errorf("%d of %d rows have no value; want a file without them", missing, len(v.vectorOf))
 	}
 	if v.isBytes {
-		v.bytes = spread(v.bytes, v.width, v.place, 0)
+		v.bytes = spread(v.bytes, v.width, v.vectorOf, 0)
 	} else {
-		v.values.spread(v.width, v.place, v.hole)
+		v.values.spread(v.width, v.vectorOf, v.hole)
 	}
 	return nil
 }
 
 // spread moves vectors of width values, which were read one behind the other, to the rows that they
-// belong to. places has the position of each row's vector, or -1 for a row without one, which is
+// belong to. vectorOf has the number of each row's vector, or -1 for a row without one, which is
 // filled with hole. The result has a vector for each row.
-func spread[T any](values []T, width int, places []int32, hole T) []T {
-	values = federated.Grow(values, len(places)*width-len(values))
+func spread[T any](values []T, width int, vectorOf []int32, hole T) []T {
+	values = federated.Grow(values, len(vectorOf)*width-len(values))
 	// No vector moves towards the beginning, so going backward overwrites none that is still needed.
-	for row, source := range slices.Backward(places) {
+	for row, vector := range slices.Backward(vectorOf) {
 		target := values[row*width:][:width]
-		if source >= 0 {
-			copy(target, values[int(source)*width:])
+		if vector >= 0 {
+			copy(target, values[int(vector)*width:])
 			continue
 		}
 		for i := range target {

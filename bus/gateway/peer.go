@@ -507,16 +507,7 @@ func (p *peer) onHeartbeat(m *bus.RawMessage) {
 	if p.outranked(h.Fence) {
 		return
 	}
-	p.lastHeard = time.Now()
-	p.reportedTask = h.Task
-	// Arrived is the newest task that the device has, also before it works on it.
-	p.confirmed = p.confirmed || p.worksOnTask() || h.Arrived == p.task
-	if p.beatIsLate(p.lastHeard) {
-		p.lateBeat = p.lastHeard
-	}
-	p.beats++
-	p.lastBeat = p.lastHeard
-	p.log = appendLog(p.log, h.Log...)
+	p.noteHeartbeat(h)
 	p.takeEchoes(h)
 	p.answerEcho(h, m)
 	// The device announces that it leaves; another join brings it back.
@@ -533,6 +524,22 @@ func (p *peer) onHeartbeat(m *bus.RawMessage) {
 	if p.join.GetHeedsFences() && h.Task == noTask {
 		p.checkTask()
 	}
+}
+
+// noteHeartbeat notes what heartbeat h, which has just arrived, says of the device: that it was heard, on which task it
+// works, which task has reached it, and the lines of its log.
+func (p *peer) noteHeartbeat(h *bus.Heartbeat) {
+	now := time.Now()
+	if p.beatIsLate(now) {
+		p.lateBeat = now
+	}
+	p.beats++
+	p.lastBeat = now
+	p.lastHeard = now
+	p.reportedTask = h.Task
+	// Arrived is the newest task that the device has, also before it works on it.
+	p.confirmed = p.confirmed || p.worksOnTask() || h.Arrived == p.task
+	p.log = appendLog(p.log, h.Log...)
 }
 
 // onUpdate handles one message of an update. The next chunk of the open task's update takes nothing from

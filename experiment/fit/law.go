@@ -62,6 +62,16 @@ func (l *timeModel) factor(x *task, p int, b fleet.Bits) float64 {
 	return (x.took[p] - l.phases[p].overhead) / l.typical(x, p, b)
 }
 
+// speed is the speed of phase p of the task x, without overhead: in seconds for a step of computing, and in megabits a
+// second for a transfer.
+func (l *timeModel) speed(x *task, p int, b fleet.Bits) float64 {
+	seconds := x.took[p] - l.phases[p].overhead
+	if p == compute {
+		return seconds / float64(x.steps)
+	}
+	return megabits(b, p) / seconds
+}
+
 // measuredPhases lists the phases that a run measures: all or, if links is false, computing alone.
 func measuredPhases(links bool) []int {
 	if links {
@@ -74,7 +84,6 @@ func measuredPhases(links bool) []int {
 // typical speed and the factors by which single tasks differ from it. classOverhead is the overhead
 // of the device's class, which is kept where the tasks cannot tell. b holds the sizes of the
 // messages in bits. links says whether transfers were measured; if not, their phases stay empty.
-// The rate of computing is in seconds for a step, and that of a transfer in megabits a second.
 func fitTimeModel(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, links bool) (l timeModel) {
 	steps := make([]float64, len(tasks))
 	seconds := [phases][]float64{}
@@ -92,21 +101,15 @@ func fitTimeModel(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, link
 	l.phases[compute].overhead = l.stepOverhead.Value
 	for _, p := range measuredPhases(links) {
 		fitted := &l.phases[p]
-		rates := make([]float64, len(tasks))
-		if p == compute {
-			for i, s := range seconds[p] {
-				// The rate of computing is in seconds for a step.
-				rates[i] = (s - fitted.overhead) / steps[i]
-			}
-		} else {
-			// The class's overhead is lowered where it leaves too little of the shortest transfer.
+		// The class's overhead is lowered where it leaves too little of the shortest transfer.
+		if p != compute {
 			fitted.overhead = min(fitted.overhead, maxOverhead*slices.Min(seconds[p]))
-			// The rate of a transfer is in megabits a second.
-			for i, s := range seconds[p] {
-				rates[i] = megabits(b, p) / (s - fitted.overhead)
-			}
 		}
-		fitted.typical = robust.MedianOf(rates, confidence)
+		speeds := make([]float64, len(tasks))
+		for i := range tasks {
+			speeds[i] = l.speed(&tasks[i], p, b)
+		}
+		fitted.typical = robust.MedianOf(speeds, confidence)
 		for i := range tasks {
 			fitted.factors = append(fitted.factors, max(0, l.factor(&tasks[i], p, b)))
 		}

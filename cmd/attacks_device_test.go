@@ -151,7 +151,7 @@ func (a *attacker) next() *bus.Task {
 	return nil
 }
 
-// model fetches a task's model, which is one chunk.
+// modelOf fetches a task's model, which is one chunk.
 func (a *attacker) modelOf(t *bus.Task) []float32 {
 	a.Helper()
 	m, err := a.nats.Request(fmt.Sprintf("$JS.API.DIRECT.GET.fedpace_suite_models.fedpace.suite.model.%x.0", t.ModelDigest), nil, 5*time.Second)

@@ -14,7 +14,7 @@ import (
 	"fedpace/study"
 )
 
-// fedpace runs the program that users have, and fails the test unless it ends with a status.
+// fedpaceTo runs the program that users have, and fails the test unless it ends with the status want.
 func fedpaceTo(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs strings.Builder

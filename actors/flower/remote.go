@@ -56,7 +56,8 @@ func (p *Pool) SetHost(host string, workers int, call Call) {
 	}
 }
 
-// serve lets the host serve task t. If it lacks arrays, it gets all of them again.
+// serve lets the host serve task t and returns the reply. A task holds only the digests of arrays that the host has
+// got before. If the host lacks some of them, ask fails with errMissing, and sends all arrays with the next attempt.
 func (r *remote) serve(ctx context.Context, t *Task) (reply *Reply, err error) {
 	for range maxAttempts {
 		reply, err = r.ask(ctx, t)

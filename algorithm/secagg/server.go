@@ -41,8 +41,8 @@ type Server struct {
 	signatures map[int][]byte
 	// revealed has, for each member, the shares of the secret that is wanted of it.
 	revealed map[int][]share
-	// recoveredSecrets has the secrets that were recovered, by member. tried has, for each member whose secret could
-	// not be recovered, the number of shares at the last attempt.
+	// recoveredSecrets has the secrets that were recovered, by member. failedShares has, for each member whose secret
+	// could not be recovered, the number of shares at the last attempt.
 	recoveredSecrets map[int]secret
 	failedShares     map[int]int
 	// answered says of each member whether it has revealed its shares.

@@ -16,11 +16,11 @@ import (
 	"fedpace/bus/bustest"
 )
 
-// office is a gateway for two devices and the first of them, each with its own
-// credentials and connection.
 // model is small enough for one chunk.
 var model = []float32{1, 2, 3}
 
+// office is a gateway for two devices and the first of them, each with its own
+// credentials and connection.
 type office struct {
 	*bustest.Guarded
 	gateway *gateway.Gateway

@@ -90,7 +90,7 @@ func (c *Conn) Do(ctx context.Context, action string, attempt time.Duration, f f
 	return c.Retry(ctx, Retry{action: action, Timeout: c.config.Patience, Attempt: attempt}, f)
 }
 
-// Retry calls f until it succeeds, fails for good, or r.Timeout is over. It returns nil, the last
+// Retry calls f until it succeeds, fails for good, or retry.Timeout is over. It returns nil, the last
 // failure, the cause of ctx if that has ended, or the reason why the connection was lost for good.
 // The error does not wrap the context errors of single attempts, so that they are not taken for the
 // end of ctx.

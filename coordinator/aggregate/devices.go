@@ -24,8 +24,8 @@ type deviceBounds struct {
 // modelParams returns a version of the model, from which a device's update may have started.
 func (a *Aggregator) modelParams(version uint64) []float32 { return a.models.versions[version].params }
 
-// addDevices clips the updates of real devices and adds them to sum. updates[:first] are those of simulated
-// clients, which sum contains already, and updates[first:] are those of devices. A device's update that
+// addDevices clips the updates of real devices and adds them to sum. updates[:firstDevice] are those of simulated
+// clients, which sum contains already, and the others are those of devices. A device's update that
 // must stay separate is stored in its clientUpdate instead of being added. If the configuration has a
 // robust rule for devices and the round has at least [combine.MinDeviceUpdates] of them, the rule combines
 // their updates first. It returns for the guard the norms of the updates before clipping.
@@ -128,9 +128,9 @@ func (a *Aggregator) addUpDevices(sum []int64, updates []clientUpdate, weights [
 	return nil
 }
 
-// clipDevices returns for each device's update, updates[first:], its weight times the factor by which the
-// clip for devices shortens it. The bound follows from the norms of all updates of the round, so those of
-// simulated clients, updates[:first], whose sum is sum, count as well. bounds has all these norms and what
+// clipDevices returns for each device's update, which are those from firstDevice on, its weight times the factor by
+// which the clip for devices shortens it. The bound follows from the norms of all updates of the round, so those of
+// simulated clients, updates[:firstDevice], whose sum is sum, count as well. bounds has all these norms and what
 // the clip remembers for the next round.
 func (a *Aggregator) clipDevices(
 	sum []int64,

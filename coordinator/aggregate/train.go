@@ -30,8 +30,8 @@ type Outcome struct {
 	number int
 	tasks  []round.Task
 	sum    roundSum
-	// degraded says that much is lost with the round's model, and lost that all is: the run goes
-	// back to the best model that the guard knows.
+	// degraded says that the round's model has lost half of what the best one so far had learned, and diverged that it
+	// is far worse than the first model: the run then goes back to the best model that the guard knows.
 	degraded, diverged bool
 	// modelLoss is the loss of the model that the sum makes, where the guard measured it.
 	modelLoss float64

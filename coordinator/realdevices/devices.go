@@ -92,7 +92,8 @@ type Devices struct {
 	otherVersions []int
 
 	// What [Devices.Stats] reads from other goroutines.
-	// held is how long the clock has stood still for devices, in nanoseconds of wall time.
+	// heldTime is how long the clock has stood still for devices, in nanoseconds of wall time, and bannedCount is how
+	// many devices are banned.
 	heldTime    atomic.Int64
 	bannedCount atomic.Int64
 	// returns counts how often the run went back to an earlier model.

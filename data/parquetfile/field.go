@@ -40,7 +40,7 @@ type Field struct {
 	// typeName is the type of the column, such as "INT32".
 	typeName string
 
-	// unsigned says that integers have no sign; half says that numbers have 16 bits.
+	// unsigned says that integers have no sign; isHalf says that numbers have 16 bits.
 	unsigned, isHalf bool
 	// scale is the number of digits after the decimal point, for decimals.
 	scale int

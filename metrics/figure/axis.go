@@ -18,7 +18,7 @@ type axis struct {
 	ticks    []tick
 }
 
-// newAxis is an axis without values, which take extends.
+// newAxis is an axis without values, which include extends.
 func newAxis(log bool) axis { return axis{low: math.Inf(1), high: math.Inf(-1), log: log} }
 
 // include extends the range of the axis to values. A value that is not finite, or that a logarithmic axis

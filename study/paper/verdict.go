@@ -228,7 +228,7 @@ func yesOrNo(isTrue bool) string {
 	return No
 }
 
-// decide measures a claim by the runs in curves: it pairs the runs of two schedules by their seeds or, for a
+// measure measures a claim by the runs in curves: it pairs the runs of two schedules by their seeds or, for a
 // claim about a printed value, takes the runs' figures themselves. The decision is still [Undecided]; decideAll
 // makes it. A verdict is exact where no seed can change it: of runs that train nothing, and of steps.
 func (c *Claim) measure(curves []Curve) (Verdict, error) {

@@ -108,6 +108,7 @@ type Watts struct{ Download, Compute, Upload float64 }
 
 // Power is what a meter must know of the clients to compute bytes and energy.
 type Power struct {
+	// ModelBytes is the size of a download, and UpdateBytes that of an upload.
 	ModelBytes, UpdateBytes int64
 	// Watts holds the power by class of simulated devices; nil: no power is known.
 	Watts []Watts
@@ -120,7 +121,8 @@ type Power struct {
 
 // meter adds up what a run's clients use. The usage of a round counts when the round closes.
 type meter struct {
-	run   *Run
+	run *Run
+	// total is the usage of all closed rounds.
 	total Usage
 	// open is the usage of the open round, which total does not include yet.
 	open Usage

@@ -252,10 +252,13 @@ type Meter struct {
 	stop    context.CancelFunc
 	sampler sync.WaitGroup
 
-	mu      sync.Mutex
-	phase   bus.Phase
-	sum     map[bus.Phase]float64
-	count   map[bus.Phase]int
+	mu sync.Mutex
+	// phase is the phase that the device is in, or bus.NoPhase.
+	phase bus.Phase
+	// sum adds up the readings of each phase, in watts, and count is their number.
+	sum   map[bus.Phase]float64
+	count map[bus.Phase]int
+	// sampled is when the gauge was last read.
 	sampled time.Time
 }
 

@@ -28,7 +28,9 @@ const (
 
 // class is a Class checked and ready for use.
 type class struct {
-	name             string
+	// name is the class's name in the configuration, "" for one without a name.
+	name string
+	// download and upload are the link's speeds in Mbit/s, and step is the time of a local step in seconds.
 	download, upload quantity
 	step             quantity
 	// stepNs is the exact time of a local step in nanoseconds, if step is fixed.

@@ -91,8 +91,10 @@ func (s secret) split(random io.Reader, threshold int, members []int) ([]secret,
 
 // share is one share of a secret, held by a member.
 type share struct {
+	// holder is the index of the member in the roster.
 	holder int
-	value  secret
+	// value is the polynomial's value at the point holder + 1.
+	value secret
 }
 
 // recoverSecret returns the secret that threshold of the shares give and that matches accepts, which

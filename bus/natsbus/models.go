@@ -200,7 +200,8 @@ type modelCache struct {
 	// fetches lets workers that need one model share its fetch, by its digest.
 	fetches singleflight.Group
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// bytes is the size of all models in list.
 	bytes int64
 	// list has the least recently used model first.
 	list []cachedModel

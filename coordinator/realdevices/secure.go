@@ -53,6 +53,7 @@ type session struct {
 
 // member is one device in a session.
 type member struct {
+	// task is the number of the device's task in the round.
 	task uint64
 	// sent is when it got its task.
 	sent time.Time

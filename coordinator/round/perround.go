@@ -94,6 +94,7 @@ func (m *Machine) takeRoundDeadline() {
 // taskTimes are the times that tasks of one K are expected to take, in seconds: of all clients, or of
 // maxExpected that are spread evenly over them.
 type taskTimes struct {
+	// k is that K; 0 before any times were computed.
 	k int
 	// seconds are the expected times of tasks, in ascending order.
 	seconds []float64

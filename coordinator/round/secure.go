@@ -77,6 +77,7 @@ type SecureReport struct {
 
 // SecureMember is what the machine remembers of one client's part in secure aggregation.
 type SecureMember struct {
+	// Task is the number of the client's task in the round, and Stages are how long each stage takes the client.
 	Task   uint64
 	Stages Stages
 	// Leaves is after how much time of its own work, in the stages and in its task, the client drops out; the
@@ -108,7 +109,8 @@ const stays = Time(math.MaxInt64)
 type secure struct {
 	config  *Secure
 	members []SecureMember
-	timer   uint64
+	// timer is the timer of the end of the recovery, or noTimer.
+	timer uint64
 	// waiting are, where rounds overlap, those whose tasks are under way in no group, in the order of their
 	// tasks, and ready are the tasks of those that have taken their steps, in the order in which they did.
 	waiting []SecureMember

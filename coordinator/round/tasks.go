@@ -36,6 +36,7 @@ func (t *Tasks) current() int { return t.outstanding - t.late }
 // TaskState is what the machine remembers of one task, or of one candidate. A run has as many as
 // its clients at work, so small fields lie together.
 type TaskState struct {
+	// Task is the number of the task.
 	Task uint64
 	// Model is the version of the model from which the task starts.
 	Model uint64

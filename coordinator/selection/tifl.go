@@ -89,6 +89,7 @@ type tierMemory struct {
 
 // tieredClient is what is remembered of one client.
 type tieredClient struct {
+	// Tier is the index of the client's tier in Groups; the first tier is that of the fastest clients.
 	Tier int32
 	// Tasks is the number of accepted tasks, and Ratio the sum over these of the time taken in
 	// proportion to the one expected.
@@ -117,7 +118,8 @@ type tier struct {
 // tiered is the order of a round of [Tifl].
 type tiered struct {
 	Tifl
-	setup    Setup
+	setup Setup
+	// expected holds for each client how long its local steps of round 1 are expected to take.
 	expected []Time
 
 	tierMemory

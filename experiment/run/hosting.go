@@ -198,7 +198,8 @@ func randomHostName() string {
 type service struct {
 	options HostOptions
 	conn    *natsbus.Conn
-	ended   chan *served
+	// ended receives the services of runs that have ended.
+	ended chan *served
 	// runs are the runs that the host knows, by name.
 	runs   map[string]*served
 	counts host.Counts

@@ -40,7 +40,8 @@ func (p *Program) Value(variables any) float64 {
 
 // frame is what an evaluation reads: the caller's struct, and the values of the let variables, by their numbers.
 type frame struct {
-	fields  reflect.Value
+	fields reflect.Value
+	// numbers and truths have a value at the number of each let variable of their kind that was evaluated so far.
 	numbers []float64
 	truths  []bool
 }
@@ -79,12 +80,14 @@ func (p part) kindName() string {
 
 // compiler holds the variables and functions that an expression may name, and what it has read so far.
 type compiler struct {
+	// fields and functions are what the caller lets an expression name.
 	fields    map[string]reflect.StructField
 	functions map[string]Function
 	// variables are those of let that are in scope, by their names.
 	variables map[string]part
 	// lets is the number of let variables so far.
-	lets  int
+	lets int
+	// reads has the names of the fields that the expression reads.
 	reads map[string]bool
 }
 

@@ -339,6 +339,7 @@ func (s *denseStage) begin([]float32) {}
 // columns is a dense layer on bags of words: only the columns of a batch's words are read and written.
 // Its arithmetic is plain Go whatever the kernel, because the sums are short and gathered.
 type columns struct {
+	// features is the number of words, each of which has a column of weights.
 	features int
 	// z holds the outputs of one sample, and then their gradient.
 	z []float32

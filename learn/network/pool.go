@@ -50,6 +50,7 @@ func (l PoolLayer) Stage(place *Place) Stage {
 // poolStage remembers which value of each window was the largest.
 type poolStage struct {
 	*Place
+	// size is the height and the width of a window.
 	size int
 	// part holds the four positions of a square of two by two: 4 × channels × lanes values.
 	part []float32

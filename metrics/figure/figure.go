@@ -193,7 +193,8 @@ type drawing struct {
 // series is a line of a panel with the points that can be drawn, and the number of its colour, dashes
 // and marks.
 type series struct {
-	name   string
+	name string
+	// style is the index of the line's name among the names of the figure, from which colour and variant follow.
 	style  int
 	points []Point
 }

@@ -106,12 +106,14 @@ func Search(settings int, alwaysFresh []int, limits Limits, play Play) (*Outcome
 	return s.outcome(remaining), nil
 }
 
-// search holds the errors that were found so far.
+// search is a search under way.
 type search struct {
-	limits    Limits
-	play      Play
+	limits Limits
+	play   Play
+	// standings has what was found out about each setting so far, by the index of the setting.
 	standings []Standing
-	trials    int
+	// trials is the number of runs so far: one for each setting and seed with which it was tried.
+	trials int
 }
 
 // halve tries settings, given by their numbers, with ever more seeds and returns those that remain,

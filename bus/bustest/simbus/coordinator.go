@@ -38,10 +38,13 @@ type Coordinator struct {
 	// work waits for the goroutine that shows that the coordinator is present.
 	work sync.WaitGroup
 
+	// plans are those that have arrived and were not taken.
 	plans *mailbox.Mailbox[bus.ClientPlan]
 	// late is the timer that runs while plans are waited for.
 	late *time.Timer
 
+	// mu guards what follows. models are those that were put, jobs the open ones by their numbers, sums those that
+	// wait for a decision, and hosts what the bus has last said of the hosts.
 	mu     sync.Mutex
 	models map[bus.Digest][]float32
 	jobs   map[uint64]*openJob

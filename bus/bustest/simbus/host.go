@@ -34,6 +34,7 @@ type Host struct {
 	// seen is when the bus last heard of the host. The server's lock guards it.
 	seen time.Time
 
+	// mu guards held, the deliveries that the host has and has neither done nor released.
 	mu   sync.Mutex
 	held map[*delivery]bool
 }

@@ -3,8 +3,6 @@ package gateway_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/gateway"
-	"fedpace/bus/natsconn"
 	"fedpace/internal/testkit/testport"
 	"fedpace/internal/testkit/testserver"
 )
@@ -28,14 +25,6 @@ type siteOfPi struct {
 // openSiteOfPi starts the servers and the gateway.
 func openSiteOfPi(t *testing.T) *siteOfPi {
 	t.Helper()
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		file := filepath.Join(dir, name+".conf")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
 	hub := testport.Held(t)
 	leafs := testport.Held(t)
 	site := testport.Held(t)
@@ -43,12 +32,12 @@ func openSiteOfPi(t *testing.T) *siteOfPi {
 		T:       t,
 		hubURL:  "nats://" + hub,
 		siteURL: "nats://" + site,
-		hubFile: write("hub", fmt.Sprintf("listen: %q\nserver_name: hub\nleafnodes { listen: %q }\n", hub, leafs)),
+		hubFile: testserver.File(t, "hub", fmt.Sprintf("listen: %q\nserver_name: hub\nleafnodes { listen: %q }\n", hub, leafs)),
 	}
 	s.hub = testserver.Start(t, s.hubFile)
-	testserver.Start(t, write("site", fmt.Sprintf("listen: %q\nserver_name: site\n"+
+	testserver.Start(t, testserver.File(t, "site", fmt.Sprintf("listen: %q\nserver_name: site\n"+
 		"leafnodes { remotes: [ { url: \"nats://%s\" } ] }\n", site, leafs)))
-	run, err := gateway.Open(t.Context(), s.connect(s.hubURL), "r", gateway.Config{
+	run, err := gateway.Open(t.Context(), connectPatiently(t, s.hubURL), "r", gateway.Config{
 		Devices: []string{"pi"},
 		Calls:   100 * time.Millisecond,
 		Yield:   time.Second,
@@ -67,27 +56,11 @@ func openSiteOfPi(t *testing.T) *siteOfPi {
 	return s
 }
 
-// connect connects to a server, and waits for it for ever when it is away.
-func (s *siteOfPi) connect(url string) *natsconn.Conn {
-	s.Helper()
-	conn, err := natsconn.Connect(s.Context(), natsconn.Config{
-		URL:      url,
-		Patience: -1,
-		Slow:     true,
-		Notice:   func(n bus.Notice) { s.Log(n.Text) },
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(conn.Close)
-	return conn
-}
-
 // start starts a process of the device, which waits for any run that calls. kill ends it without a word, and its first
 // task goes to tasks.
 func (s *siteOfPi) start() (tasks <-chan *gateway.DeviceTask, kill func()) {
 	s.Helper()
-	conn := s.connect(s.siteURL)
+	conn := connectPatiently(s, s.siteURL)
 	device, err := gateway.OpenDevice(s.Context(), conn, gateway.DeviceConfig{ID: "pi", Join: &bus.Join{Name: "pi"}})
 	if err != nil {
 		s.Fatal(err)

@@ -51,7 +51,7 @@ func openSlowSite(t *testing.T, params int, download, upload float64) *slowSite 
 	}
 	t.Cleanup(func() { proxy.Close() })
 	s.site = serve("site", fmt.Sprintf("leafnodes { remotes: [ { url: \"nats://%s\", compression: off } ] }", proxy.Address()))
-	s.gateway, err = gateway.Open(t.Context(), s.connect(s.hub), "r", gateway.Config{
+	s.gateway, err = gateway.Open(t.Context(), connectPatiently(s, s.hub), "r", gateway.Config{
 		Devices: []string{"pi"},
 		Welcome: &bus.Welcome{
 			Clients:          1,
@@ -64,7 +64,7 @@ func openSlowSite(t *testing.T, params int, download, upload float64) *slowSite 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.gateway.Close() })
-	s.device, err = gateway.OpenDevice(t.Context(), s.connect(s.site), gateway.DeviceConfig{
+	s.device, err = gateway.OpenDevice(t.Context(), connectPatiently(s, s.site), gateway.DeviceConfig{
 		ID:   "pi",
 		Run:  "r",
 		Join: &bus.Join{Name: "pi"},
@@ -78,19 +78,19 @@ func openSlowSite(t *testing.T, params int, download, upload float64) *slowSite 
 	return s
 }
 
-// connect connects as a device or a coordinator does that waits for its server for ever.
-func (s *slowSite) connect(url string) *natsconn.Conn {
-	s.Helper()
-	conn, err := natsconn.Connect(s.Context(), natsconn.Config{
+// connectPatiently connects as a device or a coordinator does that waits for its server for ever.
+func connectPatiently(t testing.TB, url string) *natsconn.Conn {
+	t.Helper()
+	conn, err := natsconn.Connect(t.Context(), natsconn.Config{
 		URL:      url,
 		Patience: -1,
 		Slow:     true,
-		Notice:   func(n bus.Notice) { s.Log(n.Text) },
+		Notice:   func(n bus.Notice) { t.Log(n.Text) },
 	})
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
-	s.Cleanup(conn.Close)
+	t.Cleanup(conn.Close)
 	return conn
 }
 
@@ -172,11 +172,11 @@ func TestSite_SlowDownload(t *testing.T) {
 	}
 	s.until(gateway.Updated)
 	s.gateway.DropTask(0)
-	other, err := s.connect(s.site).NATS().SubscribeSync("other.model")
+	other, err := connectPatiently(s, s.site).NATS().SubscribeSync("other.model")
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub := s.connect(s.hub).NATS()
+	hub := connectPatiently(s, s.hub).NATS()
 	for range 5 {
 		// The chunk is asked for when the one before is here, as devices do.
 		for {

@@ -2,8 +2,6 @@ package natsconn_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -37,14 +35,6 @@ type hub struct {
 // in their order, and how many requests for chunks and probes have arrived with it.
 func openHub(t *testing.T, download float64, answer func(h *hub, m *nats.Msg, chunks, probes int)) *hub {
 	t.Helper()
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		file := filepath.Join(dir, name+".conf")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
 	listen := testport.Held(t)
 	leafs := testport.Held(t)
 	site := testport.Held(t)
@@ -53,7 +43,7 @@ func openHub(t *testing.T, download float64, answer func(h *hub, m *nats.Msg, ch
 		url:  "nats://" + listen,
 		site: "nats://" + site,
 	}
-	h.file = write("hub", fmt.Sprintf("listen: %q\nserver_name: hub\nleafnodes { listen: %q, compression: off }\n",
+	h.file = testserver.File(t, "hub", fmt.Sprintf("listen: %q\nserver_name: hub\nleafnodes { listen: %q, compression: off }\n",
 		listen, leafs))
 	h.server = testserver.Start(t, h.file)
 	if download > 0 {
@@ -64,7 +54,7 @@ func openHub(t *testing.T, download float64, answer func(h *hub, m *nats.Msg, ch
 		t.Cleanup(func() { proxy.Close() })
 		leafs = proxy.Address()
 	}
-	testserver.Start(t, write("site", fmt.Sprintf("listen: %q\nserver_name: site\n"+
+	testserver.Start(t, testserver.File(t, "site", fmt.Sprintf("listen: %q\nserver_name: site\n"+
 		"mappings { \"$JS.API.DIRECT.GET.*.fedpace.*.model.*.*\": \"fedpace.$2.get.$1.$3.$4\" }\n"+
 		"leafnodes { remotes: [ { url: \"nats://%s\", compression: off } ] }\n", site, leafs)))
 	conn, err := nats.Connect(h.url, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))

@@ -1,7 +1,6 @@
 package devices_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -66,35 +65,15 @@ func TestSecure_SitesResumed(t *testing.T) {
 		c := runtest.Small(t, "clients=60", "cohort=40", "stop.rounds=8", "secure_aggregation.on=true", "task=logistic",
 			"dropout.probability=0.15", "network.sites={count: 5, upload_mbps: 20}", "aggregate.site_rounds=2",
 			fmt.Sprint("train=", train))
-		if !interrupted {
-			return mustRun(t, c, run.Options{})
+		if interrupted {
+			return mustResume(t, c)
 		}
-		ctx, interrupt := context.WithCancel(t.Context())
-		var o run.Options
-		o.Model = func(round int, _ []float32) {
-			if round == 4 {
-				interrupt()
-			}
-		}
-		if _, err := run.Run(ctx, c, o); ctx.Err() == nil {
-			t.Fatalf("the run was not interrupted: %v", err)
-		}
-		s, err := run.Resume(t.Context(), c.Out, run.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.Summary
+		return mustRun(t, c, run.Options{})
 	}
 	want := play(true, false)
 	resumed := play(true, true)
 	timed := play(false, false)
-	if *resumed.ModelSHA256 != *want.ModelSHA256 || resumed.Fingerprint != want.Fingerprint {
-		t.Errorf("the resumed run has the model %s and the fingerprint %s, want %s and %s",
-			*resumed.ModelSHA256, resumed.Fingerprint, *want.ModelSHA256, want.Fingerprint)
-	}
-	if timed.Fingerprint != want.Fingerprint {
-		t.Errorf("without learning the fingerprint is %s, want %s", timed.Fingerprint, want.Fingerprint)
-	}
+	checkSameHistory(t, want, resumed, timed)
 	if want.Outcomes[round.Accepted] == 0 || want.Outcomes[round.Refused]+want.Outcomes[round.Cancelled] == 0 {
 		t.Errorf("outcomes %v, want some updates that count and some own rounds that are not recovered", want.Outcomes)
 	}

@@ -345,35 +345,15 @@ func TestSecure_BufferedRounds(t *testing.T) {
 		c := runtest.Small(t, "clients=60", "cohort=20", "stop.rounds=8", "secure_aggregation.on=true",
 			"close={rule: buffered, n: 8}", "dropout.probability=0.1", "task=logistic", fmt.Sprint("train=", train),
 			"fleet=[{name: a, weight: 1, vary: {compute: {dist: lognormal, mean: 1, sigma: 0.5}}}]")
-		if !interrupted {
-			return mustRun(t, c, run.Options{})
+		if interrupted {
+			return mustResume(t, c)
 		}
-		ctx, interrupt := context.WithCancel(t.Context())
-		var o run.Options
-		o.Model = func(round int, _ []float32) {
-			if round == 4 {
-				interrupt()
-			}
-		}
-		if _, err := run.Run(ctx, c, o); ctx.Err() == nil {
-			t.Fatalf("the run was not interrupted: %v", err)
-		}
-		s, err := run.Resume(t.Context(), c.Out, run.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.Summary
+		return mustRun(t, c, run.Options{})
 	}
 	want := play(true, false)
 	resumed := play(true, true)
 	timed := play(false, false)
-	if *resumed.ModelSHA256 != *want.ModelSHA256 || resumed.Fingerprint != want.Fingerprint {
-		t.Errorf("the resumed run has the model %s and the fingerprint %s, want %s and %s",
-			*resumed.ModelSHA256, resumed.Fingerprint, *want.ModelSHA256, want.Fingerprint)
-	}
-	if timed.Fingerprint != want.Fingerprint {
-		t.Errorf("without learning the fingerprint is %s, want %s", timed.Fingerprint, want.Fingerprint)
-	}
+	checkSameHistory(t, want, resumed, timed)
 	if want.Outcomes[0] == 0 {
 		t.Error("no update counts")
 	}

@@ -1,12 +1,25 @@
 package testserver
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
 
 	"fedpace/internal/testkit/slow"
 )
+
+// File writes the text of a configuration to a file of this name with the ending .conf, in a folder of the
+// test's own, and returns its path.
+func File(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name+".conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // Start starts a server with the configuration in the file path, which listens when Start returns. The server
 // ends with the test. If the file has changed, the server's Reload reads it again.

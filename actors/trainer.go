@@ -317,8 +317,9 @@ func (t *Trainer) takeBuffers(o *Outcome, base, model []float32, a *Assignment) 
 	return nil
 }
 
-// checkBuffers returns an error for the first buffer of a client's model that cannot be sent. One that is
-// not finite means that training diverged.
+// checkBuffers returns an error for the first buffer of a client's model that is not finite, which means that
+// training diverged. It is called before buffers travel as they are, beside a sum or in a real device's model; those
+// in a sum are checked with it.
 func (t *Trainer) checkBuffers(a *Assignment, model []float32) error {
 	if err := learn.CheckBuffers(t.problem.Model, model); err != nil {
 		return &Diverged{Task: a.Task, Client: a.Client, Cause: err.Error()}

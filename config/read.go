@@ -197,7 +197,7 @@ func (r *reader) readList(o *registry.Option, v reflect.Value, n *tree.Node, pat
 	}
 	var earlier reflect.Value
 	if o.Merged && keys != nil {
-		earlier = without(v, keys)
+		earlier = withoutKeys(v, keys)
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items)))
 	for i, item := range n.Items {
@@ -225,9 +225,9 @@ func (r *reader) readList(o *registry.Option, v reflect.Value, n *tree.Node, pat
 	return nil
 }
 
-// without returns the elements of a merged list v, such as an app's run config, whose keys are not
-// among keys: those that a later source leaves as they are. v itself stays unchanged.
-func without(v reflect.Value, keys []string) reflect.Value {
+// withoutKeys returns the elements of the merged list v whose keys are not among keys: those that a later source
+// leaves as they are. v itself stays unchanged. The only option whose lists are merged is an app's run config.
+func withoutKeys(v reflect.Value, keys []string) reflect.Value {
 	list := slices.Clone(v.Interface().([]RunValue))
 	list = slices.DeleteFunc(list, func(r RunValue) bool { return slices.Contains(keys, r.Key) })
 	return reflect.ValueOf(list)
@@ -319,10 +319,12 @@ func (r *reader) readShort(p *registry.Point, v reflect.Value, n *tree.Node, pat
 }
 
 // unknownOption returns the error about a key that a struct, or an entry of the plug point p, does not
-// have. It proposes keys, or tells which entries take the key. It returns nil if the key is the one
-// that names the entry, which has been read before. p is nil for a struct that is no entry.
+// have. It proposes keys, or tells which entries take the key. It returns nil if the key names the entry, which has
+// been read before: the plug point's own word, as in close: {rule: deadline}, or tree.Bare, which stands for a value
+// beside keys, as in close: deadline with close.seconds: 60. p is nil for a struct that is no entry.
 func unknownOption(p *registry.Point, v reflect.Value, key string, child *tree.Node, path string) error {
 	keys := keysOf(registry.Options(v.Type()))
+	// Only an entry has a name that could stand without a key.
 	if p == nil && key == tree.Bare {
 		return tree.Fail(child, path, "this is a group of keys: %s", orList(keys))
 	}

@@ -102,7 +102,8 @@ func takesSeveralWords(fields []reflect.StructField) bool {
 	return true
 }
 
-// nameWords returns the words that stand for a component's options in a name.
+// nameWords returns the words that stand in a name for the options of a component, a kind of model or a layer, in the
+// order of its fields: 784,200,62 for the list of sizes of mlp:784,200,62.
 func nameWords(component any) (list []string) {
 	value := reflect.ValueOf(component)
 	all := nameFields(value.Type())
@@ -110,6 +111,7 @@ func nameWords(component any) (list []string) {
 		text := fmt.Sprint(value.FieldByIndex(f.Index))
 		switch x := value.FieldByIndex(f.Index).Interface().(type) {
 		case []int:
+			// A list of numbers is one word, such as 3x32x32, but the last list is as many words as it has numbers.
 			between := "x"
 			if takesSeveralWords(all[i:]) {
 				between = ","

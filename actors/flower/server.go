@@ -298,7 +298,8 @@ func (s *Server) lend(d *Delivery) (header delivery, blobs [][]byte) {
 	return header, nil
 }
 
-// free releases the rooms of the replies to messages with these numbers.
+// free gives back the parts of the shared memory in which the app's process has read the replies to messages with
+// these numbers. A number whose reply has no such part, or had it before, changes nothing.
 func (s *Server) free(numbers []uint64) {
 	for _, number := range numbers {
 		s.lent[number].release()

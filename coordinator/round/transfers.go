@@ -10,9 +10,9 @@ import (
 // link limits them together.
 type transfers struct {
 	step *step
-	// leaves returns when a client that is given a task at t becomes unavailable, false for never (see
+	// leavesAt returns when a client that is given a task at t becomes unavailable, false for never (see
 	// Config.Leaves). It is nil if clients never leave.
-	leaves func(client int, t Time) (Time, bool)
+	leavesAt func(client int, t Time) (Time, bool)
 	// download and upload are the shared links, nil if transfers that way are not shared.
 	download, upload *fairshare.Tree
 	// timer is that of the next transfer that is complete, 0 if there is none.
@@ -22,7 +22,7 @@ type transfers struct {
 }
 
 // newTransfers makes the shared links of the server and of sites in configuration c. It returns nil
-// if transfers do not share any bandwidth.
+// if transfers do not share any bandwidth. step is the machine's own, through which all its parts set timers.
 func newTransfers(c *Config, step *step) *transfers {
 	if !c.Server.shared() {
 		return nil
@@ -30,7 +30,7 @@ func newTransfers(c *Config, step *step) *transfers {
 	s := &c.Server
 	return &transfers{
 		step:     step,
-		leaves:   c.Leaves,
+		leavesAt: c.Leaves,
 		download: fairshare.NewTree(s.Download, s.SiteDownload, s.Sites),
 		upload:   fairshare.NewTree(s.Upload, s.SiteUpload, s.Sites),
 	}
@@ -78,10 +78,10 @@ func (x *transfers) dropout(task *TaskState, candidate bool) (at Time, drops boo
 	switch {
 	case task.Drops:
 		return now + task.Dropout, true
-	case x.leaves == nil || candidate:
+	case x.leavesAt == nil || candidate:
 		return 0, false
 	}
-	at, drops = x.leaves(int(task.Client), now)
+	at, drops = x.leavesAt(int(task.Client), now)
 	// A client that leaves beyond the end of time stays.
 	return max(at, now), drops && at <= MaxTime
 }

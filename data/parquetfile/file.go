@@ -139,9 +139,10 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 // "huggingface"; "" if there is nothing.
 func (t *File) Metadata(key string) string { return t.metadata[key] }
 
-// openSchema gives the library a made file with this schema and one row group of uncompressed
-// columns without pages. The pages of every row group are then read with these columns from a
-// stream, so that the library sees only what was checked. It sets chunks, fields and byName.
+// openSchema makes the library's columns for this schema, without letting the library open the file itself: it opens
+// an artificial one in memory, with the schema and one row group that has no pages. With these columns it decodes
+// the pages of every row group from a stream, so that it sees only what was checked here. openSchema sets chunks,
+// fields and byName.
 func (t *File) openSchema(schema []format.SchemaElement) error {
 	if err := checkSchema(schema); err != nil {
 		return err

@@ -113,15 +113,18 @@ func fitTimeModel(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, link
 		for i := range tasks {
 			fitted.factors = append(fitted.factors, max(0, l.factor(&tasks[i], p, b)))
 		}
+		// How far the mean of a next run of tasks may lie from these, as tasks near in time resemble each other.
 		fitted.uncertainty = fiveDigits(min(1, robust.BlocksOf(fitted.factors).Next))
 	}
 	computing := &l.phases[compute]
-	// An overhead elsewhere in its interval would go with another time of a step.
+	// The same tasks fit a longer overhead with shorter steps, and the other way. The interval of a step's time is
+	// therefore widened to that of the slope, the seconds by which one more step lengthens a task.
 	if slope.Value > 0 {
 		secondsPerStep := &computing.typical
 		secondsPerStep.Low = min(secondsPerStep.Low, max(0, slope.Low))
 		secondsPerStep.High = max(secondsPerStep.High, slope.High)
 	}
+	// A task's factor is split into what varies from step to step, l.cv, and what all of its steps share.
 	l.cv, computing.factors = scatterOfSteps(steps, computing.factors)
 	balance(steps, computing.factors)
 	return l

@@ -237,11 +237,13 @@ func (t *counterpart) class(device int) *fleet.Class {
 	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.first+device)]
 }
 
-// overhead returns how much of phase p of a task is overhead: the mean, over the tasks that devices answered in a
-// draw, of the seconds that a device's class says for it. It is 0 if no task was answered.
+// overhead returns how much of phase p of a task is overhead: the mean, over the tasks that devices answered in
+// draw, a simulated repetition of the run, of the seconds that a device's class says for it. It is 0 if no task
+// was answered.
 func (t *counterpart) overhead(draw *means, p int) float64 {
 	var all rate
 	for device := range draw.devices {
+		// The amount of a phase counts the tasks.
 		tasks := draw.devices[device][p].amount
 		seconds := *t.class(device).Overhead.Phases()[p]
 		all.add(tasks*seconds, tasks)

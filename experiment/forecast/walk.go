@@ -89,12 +89,14 @@ func (w *walk) next(stride int) (int, error) {
 	if stride <= 0 {
 		return 0, nil
 	}
+	// K and eta of all rounds of the stride become those of the round in its middle.
 	if err := w.decide(stride); err != nil {
 		return 0, err
 	}
 	e := w.expect(w.localSteps)
 	w.roundLength = e.length
 	w.updates = e.updates
+	// The rounds that were measured took pace times as long as expected.
 	if w.pace != 1 {
 		w.roundLength = round.Time(w.pace * float64(e.length))
 	}

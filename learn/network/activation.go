@@ -193,9 +193,11 @@ func (a *Activation) share(owner *Activation) {
 	a.keepDX = owner.keepDX
 }
 
-// transpose writes the block's values into rows, which have the values of one sample after the other. In x each value
-// has the Lanes samples side by side, so it is a matrix that is transposed: one for each row of an image. It does
-// nothing where rows are those of the batch, or are not needed.
+// transpose writes the block's values into rows, from which a stage computes the gradient of its parameters in the
+// backward pass. The activation is a vector, which counts as one step, or a sequence of Height steps. In x each
+// value of a step has the Lanes samples side by side; in rows each sample of a step has its width values side by
+// side, so a step is a matrix that is transposed. It does nothing where rows are those of the batch, or are not
+// needed.
 func (a *Activation) transpose(pass *Pass, isa kernel.ISA) {
 	if a.borrowed || a.rows == nil {
 		return
@@ -203,10 +205,12 @@ func (a *Activation) transpose(pass *Pass, isa kernel.ISA) {
 	width := a.width()
 	x := a.values(pass)
 	rows := a.sampleRows(pass)
-	for y := range a.Height {
+	stepSize := Lanes * width
+	for step := range a.Height {
+		first := step * stepSize
 		isa.Transpose(
-			kernel.Matrix{Data: rows[y*Lanes*width:], LD: width},
-			kernel.Block(x[y*width*Lanes:]),
+			kernel.Matrix{Data: rows[first:], LD: width},
+			kernel.Block(x[first:]),
 			width,
 			isa.Columns(pass.Samples),
 		)

@@ -153,7 +153,9 @@ func newNetwork(
 	// Layers say themselves whether they are frozen. The samples need no gradient.
 	const allFrozen = false
 	const needsInputGradient = false
-	n.links = n.makeStages(list, n.input, nil, allFrozen, needsInputGradient)
+	// The last stage writes to an activation of its own.
+	var final *Activation
+	n.links = n.makeStages(list, n.input, final, allFrozen, needsInputGradient)
 	// A flatten at the end leaves the outputs in the vector behind the last stage's activation.
 	for a := n.links[len(n.links)-1].Y; n.z == nil; a = a.flat {
 		if a.flat == nil {
@@ -173,6 +175,7 @@ func newNetwork(
 	n.head = newHead(samples, isa)
 	n.layOut(n.links)
 	n.listRanges()
+	// Other stages keep their gradient themselves, or add it to the weights at once.
 	if len(n.ranges) > 0 {
 		n.grad = alignedFloats(params)
 	}

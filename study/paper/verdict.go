@@ -230,7 +230,8 @@ func yesOrNo(isTrue bool) string {
 
 // measure measures a claim by the runs in curves: it pairs the runs of two schedules by their seeds or, for a
 // claim about a printed value, takes the runs' figures themselves. The decision is still [Undecided]; decideAll
-// makes it. A verdict is exact where no seed can change it: of runs that train nothing, and of steps.
+// makes it. A verdict is exact if no seed can change it: its interval has no width, and the runs train nothing or
+// the claim is about numbers of steps.
 func (c *Claim) measure(curves []Curve) (Verdict, error) {
 	v := Verdict{Claim: *c, Decision: Undecided}
 	runs := map[string][]Curve{}
@@ -254,8 +255,9 @@ func (c *Claim) measure(curves []Curve) (Verdict, error) {
 		trained = trained || curve.Data != ""
 	}
 	var values []float64
-	// A claim without a value compares two schedules.
-	if c.Value == "" {
+	// A claim with a value holds the runs of one schedule against that value.
+	comparesSchedules := c.Value == ""
+	if comparesSchedules {
 		values = study.Paired(runs[c.Schedule], runs[c.Against], (*Curve).seed, c.valueOf)
 	} else {
 		for i := range runs[c.Schedule] {

@@ -36,10 +36,10 @@ func (isa ISA) MaxPool(rows, samples int, x []float32, lx, right, down int, dst 
 	}
 }
 
-// MaxUnpool writes the gradients of MaxPool's four maps to dst: g in the map that code names, and
-// zero in the others. g has rows of Lanes values, ld floats apart. The maps, rows × Lanes values
-// each, are at the offsets 0, right, down and right+down in dst. Only the first samples values of a
-// row count.
+// MaxUnpool writes the gradients of the four positions of MaxPool's 2×2 window to dst: g at the position that code
+// names for each value, 0 to 3, and zero at the others. A position has a row for each channel, of one value for each
+// of the Lanes samples of a block. The positions lie at the offsets 0, right, down and right+down in dst, with their
+// rows one behind the other; the rows of g are ld floats apart. Only the first samples values of a row count.
 func (isa ISA) MaxUnpool(rows, samples int, g []float32, ld int, code []int32, dst []float32, right, down int) {
 	n := rows * Lanes
 	// Assembly checks no bounds, so the slices are cut to what it reads and writes.
@@ -50,6 +50,7 @@ func (isa ISA) MaxUnpool(rows, samples int, g []float32, ld int, code []int32, d
 		panic("kernel: MaxUnpool to the left or up")
 	}
 	if v := isa.vectors(); v != nil {
+		// Where the samples fill at most half a block, half of its vectors are enough.
 		fullBlock := samples > Lanes/2
 		v.maxUnpool(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down, fullBlock)
 		return

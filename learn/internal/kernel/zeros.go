@@ -45,13 +45,16 @@ type columnPart struct {
 // width returns the number of outputs.
 func (p columnPart) width() int { return p.vectors * p.routine.lanes }
 
-// columnParts yields the parts of columns of outputs values, which are whole half vectors, for an instruction set
-// with everything in assembly. Half a vector of AVX-512 is a vector of AVX2, whose kernels give the same bits.
+// columnParts divides a column, the weights of one input to all outputs, into the parts that one call of a kernel
+// computes. The kernel addColumns[n-1] of a routine takes n vectors. The number of outputs is a multiple of
+// HalfVector; half a vector of AVX-512 at the end is a vector of AVX2, whose kernels give the same bits. The
+// instruction set must have everything in assembly.
 func (isa ISA) columnParts(outputs int) iter.Seq[columnPart] {
 	return func(yield func(columnPart) bool) {
 		routine := isa.vectors()
 		whole := outputs / routine.lanes
-		for start, end := range divideVectors(whole, len(routine.addColumns)) {
+		maxVectors := len(routine.addColumns)
+		for start, end := range divideVectors(whole, maxVectors) {
 			if !yield(columnPart{routine, start * routine.lanes, end - start}) {
 				return
 			}

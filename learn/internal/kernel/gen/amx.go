@@ -79,7 +79,9 @@ func lowBits(n reg.GPVirtual, k reg.OpmaskVirtual) {
 	KMOVW(ones, k)
 }
 
-// packRows writes the kernel that makes the left tiles of a product from rows of values that are neighbours.
+// packRows writes the kernel that makes the left tiles of a product from rows of values that are neighbours. A tile has
+// 16 rows of 32 values as bfloat16. Each value is divided into parts (one, or two that add up to it more closely),
+// and the tiles of the parts lie one behind the other.
 func packRows(suffix string, parts int) {
 	function("packRows"+suffix, "func(dst *uint16, src *float32, ld, rows, k, span int, alpha float32)",
 		" makes left tiles of rows of k values, times alpha: a tile for 16 rows and each 32 values, padded with zeros to whole "+
@@ -89,8 +91,10 @@ func packRows(suffix string, parts int) {
 	ld := load("ld")
 	rows := load("rows")
 	span := load("span")
+	// split multiplies by this vector.
 	VBROADCASTSS(argument("alpha"), factor)
-	// The last chunk of a row has 1 to 32 values, of which the masks select those of each half.
+	// A row is divided into chunks of 32 values: whole = (k−1)/32 full ones, and a last one of rest = (k−1)%32 + 1
+	// values, of which the masks first and second select those of each half.
 	whole := GP64()
 	rest := GP64()
 	Load(Param("k"), whole)

@@ -75,8 +75,9 @@ func (t exactTerms) add(x reg.VecVirtual, base, sum Mem) {
 	VMOVUPD(x, sum)
 }
 
-// addExact writes the kernel of AddExact or, with reset, of AddExactAndReset. It looks at 16 differences before
-// it adds them.
+// addExact writes the kernel of AddExact or, with reset, of AddExactAndReset. A term is w·(x − base), rounded to an
+// integer, which is added to the sum in dst. The kernel takes groups of 16, and looks at all 16 differences of a
+// group before it adds any. With reset, x becomes base once the terms of the group have been computed.
 func addExact(s simd, reset bool) {
 	name := "addExact" + s.name
 	if reset {
@@ -108,7 +109,7 @@ func addExact(s simd, reset bool) {
 	}
 	// A group with a large difference ends the kernel before anything of it is added.
 	terms.jumpIfLarge(large, "end")
-	// The terms are computed in float64 and added as integers.
+	// The terms are computed in float64 and added as integers, as many at once as a vector has float64s.
 	for part := 0; part < 16; part += s.bytes / 8 {
 		d := s.vec()
 		VCVTPS2PD(Mem{Base: x, Disp: 4 * part}, d)

@@ -1,12 +1,17 @@
 """Measures how fast fedpace is, and writes docs/performance.md, its tables and README's from it.
 
-    python3 internal/bench [peers] [growth] [flower] [--turns 3] [--length 1] [--python python3] [--out FOLDER] [--check]
+    python3 internal/bench [peers] [growth] [flower] [rivals]
+        [--turns 3] [--length 1] [--python python3] [--out FOLDER] [--check]
 
 peers plays the same rounds as a plain loop in PyTorch; growth measures what clients, cohorts,
 steps, parameters, hosts and rounds cost. Without a word these two are done, in less than ten
 minutes on a quiet machine. flower plays one Flower app by Flower's simulation and by fedpace; it
-installs Flower with uv in a folder of its own, beside the PyTorch of /usr/bin/python3. It needs Linux, Go and, for peers, a Python with PyTorch and numpy, OpenBLAS
-(Debian: python3-torch, libopenblas0-pthread) and the data in $FEDPACE_DATA or ../shared/data.
+installs Flower with uv in a folder of its own, beside the PyTorch of /usr/bin/python3. rivals plays
+the same FedAvg by hand in PyTorch, in pfl, APPFL, Flower and NVFlare, which uv installs from PyPI
+(7 GB the first time), in about ten minutes on a quiet machine.
+
+It needs Linux, Go and, for peers, a Python with PyTorch and numpy, OpenBLAS (Debian: python3-torch,
+libopenblas0-pthread) and the data in $FEDPACE_DATA or ../shared/data.
 """
 import argparse
 import pathlib
@@ -18,6 +23,7 @@ import tempfile
 import flower
 import growth
 import peers
+import rivals
 from measure import CHILDREN, ROOT, Fedpace, machine, tell, write
 
 PAGE = ROOT / "docs" / "performance"
@@ -36,9 +42,10 @@ def torch_python(given):
 
 def main():
     flags = argparse.ArgumentParser(prog="internal/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("parts", nargs="*", choices=["peers", "growth", "flower", []], metavar="PART",
-                       help="peers, growth or flower; the first two unless told")
-    flags.add_argument("--turns", type=int, default=3, help="turns of ours and PyTorch's, whose median counts")
+    flags.add_argument("parts", nargs="*", choices=["peers", "growth", "flower", "rivals", []], metavar="PART",
+                       help="peers, growth, flower or rivals; the first two unless told")
+    flags.add_argument("--turns", type=int,
+                       help="turns of each program: 3, of which the median counts; of rivals 2, of which the least does")
     flags.add_argument("--length", type=float, default=1, help="part of each turn's rounds, as 0.1 for a first look")
     flags.add_argument("--python", help="the Python that has PyTorch; this one or Debian's unless told")
     flags.add_argument("--out", type=pathlib.Path, default=PAGE, help="folder of the tables; docs/performance, and then the pages are written, too")
@@ -47,6 +54,7 @@ def main():
     if given.length < 1 and given.out == PAGE:
         flags.error("the pages show whole turns: give --out FOLDER to a first look")
     parts = given.parts or ["peers", "growth"]
+    turns = given.turns or 3
     python = torch_python(given.python) if "peers" in parts else None
     if "peers" in parts and python is None:
         flags.error("peers needs a Python with PyTorch and numpy (Debian: python3-torch): give it with --python")
@@ -57,11 +65,14 @@ def main():
         fedpace = Fedpace(folder)
         for name in parts:
             if name == "peers":
-                rows, what = peers.measure(fedpace, python, given.turns, given.length)
+                rows, what = peers.measure(fedpace, python, turns, given.length)
                 missed += peers.missed(rows)
             elif name == "flower":
-                rows, what = flower.measure(fedpace, flower.environment(folder), given.turns, given.length)
+                rows, what = flower.measure(fedpace, flower.environment(folder), turns, given.length)
                 missed += flower.missed(rows)
+            elif name == "rivals":
+                rows, what = rivals.measure(fedpace, given.turns or 2, given.length)
+                missed += rivals.missed(rows)
             else:
                 rows, what = growth.measure(fedpace, given.length)
                 missed += growth.missed(rows)

@@ -36,6 +36,21 @@ type peer struct {
 	Theirs  float64 `csv:"pytorch_loss"`
 }
 
+// rival is a row of performance/rivals.csv: what a round of a tool takes of all its processes.
+type rival struct {
+	Tool    string  `csv:"tool"`
+	K       int     `csv:"k"`
+	Clients int     `csv:"clients"`
+	Cohort  int     `csv:"cohort"`
+	Rounds  int     `csv:"rounds"`
+	Turns   int     `csv:"turns"`
+	Seconds float64 `csv:"cpu_seconds"`
+	Most    float64 `csv:"most_cpu_seconds"`
+	First   float64 `csv:"first_round_seconds"`
+	Peak    float64 `csv:"peak_bytes"`
+	Loss    float64 `csv:"check_loss"`
+}
+
 // grown is a row of performance/growth.csv: what a round costs at a value of what grows.
 type grown struct {
 	Grows   string  `csv:"grows"`
@@ -151,14 +166,19 @@ func (c costs) on(cores, cohort, k int, serial bool) float64 {
 
 // performance is what the page is made of.
 type performance struct {
-	peers []peer
-	all   map[string][]grown
-	order []string // what grows, as in the file
+	peers  []peer
+	rivals []rival
+	all    map[string][]grown
+	order  []string // what grows, as in the file
 }
 
 func readPerformance(t *testing.T) (p performance) {
 	var err error
 	p.peers, err = table.Read[peer]("performance/peers.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.rivals, err = table.Read[rival]("performance/rivals.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,6 +260,59 @@ func (p *performance) sentence() string {
 		largest = max(largest, r.Ratio)
 	}
 	return fmt.Sprintf("\nOne core does **%.1f to %.1f times** the rounds of the same loop in PyTorch.\n\n", least, largest)
+}
+
+// rivalOf is a tool's row at some K, or nil if that was not played.
+func (p *performance) rivalOf(tool string, k int) *rival {
+	i := slices.IndexFunc(p.rivals, func(r rival) bool { return r.Tool == tool && r.K == k })
+	if i < 0 {
+		return nil
+	}
+	return &p.rivals[i]
+}
+
+// rivalTable is the table of tools: a line for each, with the times of fedpace's processor time in brackets.
+func (p *performance) rivalTable() string {
+	rows := [][]string{{"", "K = 1", "K = 8", "K = 80", "start and first round", "memory at the peak"}}
+	for _, eight := range p.rivals {
+		if eight.K != 8 {
+			continue
+		}
+		row := []string{eight.Tool}
+		peak := 0.0
+		for _, k := range []int{1, 8, 80} {
+			r := p.rivalOf(eight.Tool, k)
+			if r == nil {
+				row = append(row, "-")
+				continue
+			}
+			cell := seconds(r.Seconds)
+			if r.Tool != "fedpace" {
+				cell += " (**" + p.timesFedpace(r.Tool, k) + "**)"
+			}
+			row = append(row, cell)
+			peak = max(peak, r.Peak)
+		}
+		rows = append(rows, append(row, fmt.Sprintf("%.1f s", eight.First), bytes(peak)))
+	}
+	return markdown(rows...)
+}
+
+// timesFedpace is a tool's processor time over fedpace's, to two digits or more.
+func (p *performance) timesFedpace(tool string, k int) string {
+	ratio := p.rivalOf(tool, k).Seconds / p.rivalOf("fedpace", k).Seconds
+	if ratio < 9.95 {
+		return fmt.Sprintf("%.1f", ratio)
+	}
+	return human.Thousands(int64(math.Round(ratio)))
+}
+
+// rivalSentence is README's sentence about other tools.
+func (p *performance) rivalSentence() string {
+	return fmt.Sprintf("\nWith all that they start, the same rounds (K = 8) take **%s times** fedpace's processor time by\n"+
+		"hand in PyTorch 2.15, **%s times** in pfl, **%s** in APPFL and **%s** in Flower's simulation.\n\n",
+		p.timesFedpace("PyTorch 2.15.0 by hand", 8), p.timesFedpace("pfl 0.6.0", 8),
+		p.timesFedpace("APPFL 1.12.0, serial", 8), p.timesFedpace("Flower 1.42.0, Ray", 8))
 }
 
 // lines says what grows with what is measured, and by what name.
@@ -331,8 +404,8 @@ func machine(t *testing.T, name string) (text string) {
 // The tables of the page and README are those of the measured files.
 func TestPerformance_Page(t *testing.T) {
 	p := readPerformance(t)
-	block := regexp.MustCompile(`(?s)<!-- (speed|peers|growth|full|cores|machine [a-z]+) -->\n.*?<!-- end -->\n`)
-	for path, blocks := range map[string]int{"performance.md": 6, "../README.md": 1} {
+	block := regexp.MustCompile(`(?s)<!-- (speed|peers|rivals|rival sentence|growth|full|cores|machine [a-z]+) -->\n.*?<!-- end -->\n`)
+	for path, blocks := range map[string]int{"performance.md": 8, "../README.md": 2} {
 		old, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -348,6 +421,10 @@ func TestPerformance_Page(t *testing.T) {
 				made = p.sentence()
 			case "peers":
 				made = p.speed()
+			case "rivals":
+				made = p.rivalTable()
+			case "rival":
+				made = p.rivalSentence()
 			case "growth":
 				made = p.growth()
 			case "full":
@@ -389,6 +466,33 @@ with CHILDREN:
     ended([leader, Child(["true"]), Child(["false"])])
 `)
 	if err == nil || !strings.Contains(said, "false\nended with 1:") || !strings.Contains(said, "leader -9") {
+		t.Errorf("%s (%v)", said, err)
+	}
+}
+
+// What a program's orphan uses counts, and the orphan does not outlive the measurement.
+func TestPerformance_OrphanCounts(t *testing.T) {
+	said, err := measuring(t, "-c", `
+import sys, tempfile
+import tree
+program = """
+import os, time
+if os.fork() == 0:
+    if os.fork() == 0:
+        while time.process_time() < 0.3:
+            pass
+        with open(os.environ["MARKS"], "a") as marks:
+            marks.write("round" + chr(10))
+        time.sleep(600)
+    os._exit(0)
+while os.path.getsize(os.environ["MARKS"]) == 0:
+    time.sleep(0.01)
+"""
+with tempfile.TemporaryDirectory() as folder:
+    played = tree.play([sys.executable, "-c", program], folder, {})
+print(len(played.marks), played.marks[0].cpu > 0.2, played.end.cpu > 0.2, tree.descendants())
+`)
+	if err != nil || said != "1 True True {}\n" {
 		t.Errorf("%s (%v)", said, err)
 	}
 }

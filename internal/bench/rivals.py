@@ -290,7 +290,7 @@ def measure(fedpace, turns, length=1.0):
     spread = max(float32) - min(float32)
     return rows, (
         f"load {load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end{missing}; check: a loss of {start:.4f},"
-        f" {losses['fedpace']:.4f} after a round, at most {spread:.1g} apart in float32; {time.monotonic() - began:.0f} s{end}"
+        f" {losses['fedpace']:.4f} after a round, float32 within {max(spread, 1e-6):.0e}; {time.monotonic() - began:.0f} s{end}"
     )
 
 

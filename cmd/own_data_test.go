@@ -130,9 +130,9 @@ func TestOwnData_ProposedRegression(t *testing.T) {
 		rate, why      string
 		spread, better float64 // of targets, and the error that a few rounds come below
 	}{
-		"near 0":      {func(z float64) (x, y float64) { return z, z }, "0.1 ", "# a guess; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds", 1, 0.05},
+		"near 0":      {func(z float64) (x, y float64) { return z, z }, "0.1 ", "# a guess; fedpace tune --grid schedule.eta0=0.01,0.03,0.1,0.3 finds", 1, 0.05},
 		"far targets": {func(z float64) (x, y float64) { return z, 4e5 + 1e5*z }, "0.1 ", "target_scale: standard       # a model learns deviations from the mean", 1e5, 5e3},
-		"far columns": {func(z float64) (x, y float64) { return 7 + 2*z, z }, "0.0008 ", "# a guess; fedpace compare --grid schedule.eta0=8e-05,0.0002,0.0008,0.002 finds", 1, 0.5},
+		"far columns": {func(z float64) (x, y float64) { return 7 + 2*z, z }, "0.0008 ", "# a guess; fedpace tune --grid schedule.eta0=8e-05,0.0002,0.0008,0.002 finds", 1, 0.5},
 	} {
 		dir, r := t.TempDir(), rand.New(rand.NewPCG(5, 6))
 		path, exp, out := filepath.Join(dir, "own.csv"), filepath.Join(dir, "exp.yaml"), filepath.Join(dir, "run")

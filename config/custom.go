@@ -40,7 +40,7 @@ func (c *Config) checkCustom() error {
 		{"schedule.k0", c.Schedule.K0 == 0, "task custom has no K_0 of its own (set the local steps of a client in " +
 			"a round; fedpace data info says how many an epoch has)"},
 		{"schedule.eta0", c.Schedule.Eta0 == 0, "task custom has no learning rate of its own (set it; fedpace " +
-			"compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds one)"},
+			"tune --grid schedule.eta0=0.01,0.03,0.1,0.3 finds one)"},
 		{"compute.seconds_per_step", !hasStepTime, "task custom has no time of a local step (set the seconds of a " +
 			"minibatch on a client's device; fedpace calibrate --model measures them)"},
 		{"network.download_mbps", c.Network.DownloadMbps == 0,

@@ -114,6 +114,12 @@ func TestAnswer_InWords(t *testing.T) {
 				"c ends 0.040 ± 0.025 above fixed in tail accuracy, which may be chance (Holm's p = 0.061, 3 seeds).",
 			},
 		},
+		"one schedule": {
+			endings([]string{"fixed"}, half),
+			"One schedule is compared with nothing: --schedules fixed,rounds sets two side by side, and fedpace tune " +
+				"compares settings of one schedule for equal time.",
+			nil,
+		},
 		"nothing evaluated": {
 			endings(both, []float64{math.NaN()}, []float64{math.NaN()}),
 			"No two runs with the same seed have a tail accuracy, by which schedules are compared.",

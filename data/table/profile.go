@@ -56,6 +56,11 @@ type profile struct {
 	distinct map[string]bool
 	// named has the numbers of runs whose names are in distinct.
 	named map[float64]bool
+	// repeats is the number of rows with a name that was in distinct before. Of a column of numbers that is not
+	// called like one of clients it lacks the rows behind those with the first maxDistinct names.
+	repeats int
+	// isCalledClient says that the column has the name of one of clients.
+	isCalledClient bool
 	// manyDistinct says that there are more distinct values than that.
 	manyDistinct bool
 	// feature says that the proposal takes the column as a feature.
@@ -128,7 +133,9 @@ func (p *profile) take(row int, c cell) error {
 // addName adds the name of a value to the distinct ones, as long as they are few.
 func (p *profile) addName(name string) {
 	switch {
-	case p.manyDistinct || p.distinct[name]:
+	case p.distinct[name]:
+		p.repeats++
+	case p.manyDistinct:
 	case len(p.distinct) < maxDistinct:
 		p.distinct[name] = true
 	default:
@@ -162,7 +169,12 @@ func (p *profile) takeRun(run *numberRun) error {
 // countNumberNames counts the number x by its name, which is written only where it matters: for a number
 // that may be a date, and for one whose name is not known yet.
 func (p *profile) countNumberNames(x float64) {
-	isNew := !p.manyDistinct && !p.named[x]
+	// A look at each number takes time, which only a column of clients is worth once its names are many.
+	isKnown := (!p.manyDistinct || p.isCalledClient) && p.named[x]
+	if isKnown {
+		p.repeats++
+	}
+	isNew := !p.manyDistinct && !isKnown
 	mayBeDate := x >= firstCalendar && x <= lastCalendar && x == math.Trunc(x)
 	if !isNew && !mayBeDate {
 		return

@@ -145,8 +145,10 @@ func profilesOf(files []tableFile) (profiles []*profile, wanted []column, err er
 			lastMissing: -1,
 			distinct:    map[string]bool{},
 			named:       map[float64]bool{},
-			lowest:      math.Inf(1),
-			highest:     math.Inf(-1),
+
+			isCalledClient: hasWord(name, clientWords),
+			lowest:         math.Inf(1),
+			highest:        math.Inf(-1),
 		}
 		profiles = append(profiles, p)
 		if field := fieldOf(files[0], name); field != nil && field.Kind == parquetfile.KindOther {
@@ -270,12 +272,16 @@ func hasWord(name string, list []string) bool {
 const fewClients = 5
 
 // isClient reports whether the column may have the clients, by its name and its values. A client has
-// several rows, so that there are at most half as many values as rows.
+// several rows, so that there are at most half as many values as rows. Where values are too many to be counted,
+// the first of them tell.
 func (c *profile) isClient() bool {
 	isName := c.bytes == 0 && !c.list
 	values := len(c.distinct)
 	hasSeveralRows := values > 1 && values <= max(2, c.rows/2)
-	return hasWord(c.name, clientWords) && isName && hasSeveralRows
+	if c.manyDistinct {
+		hasSeveralRows = c.repeats >= values
+	}
+	return c.isCalledClient && isName && hasSeveralRows
 }
 
 // guess fills the proposal: it gives each of columns its meaning, and each option its reason. named

@@ -23,7 +23,7 @@ import (
 var firstSettings = []struct{ key, value, reason string }{
 	{"model", "linear", "for a start; fedpace help model lists the others"},
 	{"schedule.k0", "10", "local steps of a client in a round"},
-	{"schedule.eta0", "0.1", "a guess; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds a rate"},
+	{"schedule.eta0", "0.1", "a guess; fedpace tune --grid schedule.eta0=0.01,0.03,0.1,0.3 finds a rate"},
 	{"compute.seconds_per_step", "0.01", "a guess; fedpace calibrate --model measures a device"},
 	{"network.download_mbps", "20", "a guess; the clients' links"},
 	{"network.upload_mbps", "5", "a guess; the clients' links"},
@@ -228,14 +228,14 @@ func dataSettings(p *table.Proposal, path string, o federated.Options) (map[stri
 	// The features of a bag are the words' shares, which are small.
 	if set.Info().Input == learn.Sparse {
 		values["schedule.eta0"] = setting{"3", "a guess, large as words are small shares of a text; " +
-			"fedpace compare --grid schedule.eta0=0.3,1,3,10 finds a rate"}
+			"fedpace tune --grid schedule.eta0=0.3,1,3,10 finds a rate"}
 	}
 	// A regression may diverge with the standard rate, so the data decides it.
 	if set.Info().Targets > 0 {
 		if eta, err := guessRate(set); err == nil {
 			// The rates of the grid lie around the guess.
 			reason := fmt.Sprintf(
-				"a guess; fedpace compare --grid schedule.eta0=%.1g,%.1g,%.1g,%.1g finds a rate",
+				"a guess; fedpace tune --grid schedule.eta0=%.1g,%.1g,%.1g,%.1g finds a rate",
 				eta/10,
 				0.3*eta,
 				eta,

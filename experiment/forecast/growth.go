@@ -32,11 +32,16 @@ const rowBytes = 90
 func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
 	c := &p.Config
 	devices := devicesOf(c)
-	// Only some tasks of simulated clients are in the event log.
 	simulated := 0
-	if !c.DrawsDevices() {
-		simulated = min(c.Cohort, c.Events.Sample+config.KeptSlowest)
+	if !c.DevicesAlone() {
+		simulated = c.Cohort
 	}
+	// Devices that are drawn are a part of the cohort; others come beside it.
+	if c.DrawsDevices() {
+		simulated = max(0, simulated-devices)
+	}
+	// Only some tasks of simulated clients are in the event log.
+	simulated = min(simulated, c.Events.Sample+config.KeptSlowest)
 	if !replay {
 		list = append(
 			list,

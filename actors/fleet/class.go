@@ -121,8 +121,8 @@ func (q *quantity) factor(bits uint64) float64 {
 
 // prepare checks both distributions of a quantity and prepares them: client is that of the client's own
 // value, and vary that of the factor by task. Either may be nil, and is left out then. id is the number of
-// the quantity's draws, such as drawStep. clientKey is the configuration key of client, and phase that of
-// vary below "vary", both for error messages.
+// the quantity's draws, such as drawStep; where tasks share a draw, prepareSharing changes that of the factor
+// afterwards. clientKey is the configuration key of client, and vary.phase that of vary, both for error messages.
 func (q *quantity) prepare(id uint64, clientKey string, client Distribution, phase string, vary Distribution) error {
 	q.clientDraw = id
 	q.taskDraw = id

@@ -14,7 +14,8 @@ func init() {
 type Median struct{ perParameter }
 
 // Combine implements [Rule]: it writes the median of each parameter over all updates into dst; of an even
-// number of updates that is the mean of the two middle values, rounded to even.
+// number of updates that is the mean of the two middle values, rounded to even. It returns no shares, so that
+// buffers are averaged with the weights of the algorithm.
 func (Median) Combine(dst []int64, updates [][]int64, _ []float64) (shares []float64) {
 	byParameter(dst, updates, func(values []int64) int64 {
 		slices.Sort(values)

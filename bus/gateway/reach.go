@@ -224,7 +224,6 @@ func (p *peer) dropUnreached(reason string) {
 	p.leave()
 	p.departed = true
 	p.unreached = true
-	p.echoes.forget()
 	p.gateway.events.Put(Event{Device: p.index, Kind: Departed, Text: reason})
 }
 

@@ -118,8 +118,9 @@ func newLeaderlessWatch(conn *Conn, js jetstream.JetStream) *leaderlessWatch {
 	return &leaderlessWatch{conn: conn, js: js, silent: map[string]silence{}}
 }
 
-// answered notes that the stream or consumer of this name has answered, which ends its silence. The connection then
-// serves its purpose, and the cluster has as many servers as the connection knows.
+// answered notes that the stream or consumer of this name has answered, which ends its silence. The connection is
+// useful, so the pauses between its moves to other servers start small again, and the cluster is known to have as
+// many servers as the connection has heard of.
 func (w *leaderlessWatch) answered(name string) {
 	w.conn.Useful()
 	w.cluster.known(clusterSize(w.conn.NATS()))

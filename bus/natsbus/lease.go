@@ -468,6 +468,7 @@ func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 			lapsed(fmt.Errorf("bus: the lease of run %s had ended and is held again: %w", l.run, bus.ErrInterrupted))
 		case l.fence.raiseAboveHeard():
 			lapsed(fmt.Errorf("bus: run %s has had a coordinator with a higher token, which is gone: %w", l.run, bus.ErrInterrupted))
+		// In calm times the lease's bucket gets back the copies that it has lost with a server.
 		default:
 			l.raiseCopies(ctx)
 		}

@@ -191,7 +191,7 @@ func (d *sumCollector) openOrFind(j *bus.Job) (queued bool) {
 		d.jobs[j.Job] = o
 	}
 	o.job = j
-	return d.isConfirmed(o)
+	return d.noteConfirmation(o)
 }
 
 // withJob calls f with an open job while the lock is held. It does nothing if the job is not open.
@@ -215,7 +215,7 @@ func (d *sumCollector) withNumber(number uint64, f func(*openJob)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range d.jobs {
-		if d.isConfirmed(o) && o.number == number {
+		if d.noteConfirmation(o) && o.number == number {
 			f(o)
 			return
 		}
@@ -226,8 +226,8 @@ func (d *sumCollector) withNumber(number uint64, f func(*openJob)) {
 // is sent again may have earlier messages in the queue.
 func (d *sumCollector) noteSent(job uint64, f jetstream.PubAckFuture) {
 	d.withJob(job, func(o *openJob) {
-		// isConfirmed has set o.number to that of the message before.
-		if d.isConfirmed(o) {
+		// noteConfirmation has set o.number to that of the message before.
+		if d.noteConfirmation(o) {
 			o.olderNumbers = append(o.olderNumbers, o.number)
 		}
 		o.confirmation = f
@@ -242,7 +242,7 @@ func (d *sumCollector) listUnqueued() (list []*bus.Job) {
 	defer d.mu.Unlock()
 	for _, number := range slices.Sorted(maps.Keys(d.jobs)) {
 		o := d.jobs[number]
-		if o.confirmation != nil && !d.isConfirmed(o) {
+		if o.confirmation != nil && !d.noteConfirmation(o) {
 			select {
 			// The queue has refused the message.
 			case <-o.confirmation.Err():
@@ -275,16 +275,16 @@ func (d *sumCollector) noteQueued(job, number uint64) {
 func (d *sumCollector) numbers(job uint64) (list []uint64) {
 	d.withJob(job, func(o *openJob) {
 		list = slices.Clone(o.olderNumbers)
-		if d.isConfirmed(o) {
+		if d.noteConfirmation(o) {
 			list = append(list, o.number)
 		}
 	})
 	return list
 }
 
-// isConfirmed reports whether the work queue has confirmed a job's newest message, and notes its number.
-// The caller holds the lock.
-func (d *sumCollector) isConfirmed(o *openJob) bool {
+// noteConfirmation notes the number of a job's newest message if the work queue has confirmed it, and reports
+// whether it has. The caller holds the lock.
+func (d *sumCollector) noteConfirmation(o *openJob) bool {
 	if o.confirmation != nil && o.number == 0 {
 		select {
 		case ack := <-o.confirmation.Ok():
@@ -302,7 +302,7 @@ func (d *sumCollector) countQueued(limit uint64) (jobs, last uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range d.jobs {
-		if d.isConfirmed(o) && o.number <= limit {
+		if d.noteConfirmation(o) && o.number <= limit {
 			jobs++
 		}
 	}
@@ -558,7 +558,7 @@ func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason
 	if status == bus.Accepted {
 		repeatStatus = bus.Repeated
 		// The queue's highest number is noted before the job is forgotten.
-		d.isConfirmed(o)
+		d.noteConfirmation(o)
 		delete(d.jobs, o.job.Job)
 	}
 	d.mu.Unlock()

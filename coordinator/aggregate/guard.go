@@ -197,9 +197,9 @@ func (g *Guard) readmit(round *vettedRound, last trial, excluded []bool, places 
 
 // suspects returns the places in the round of devices' updates that are outliers: by at least one measure
 // they are more than outlierTimes as long as the median of the round's other updates. The largest outlier
-// comes first. The devices' updates have the places firstDevice to updateCount-1. Each measure has the
-// lengths of all updates, those of devices first: the first measure is the norm over the trained values,
-// the others are the moves of each tensor of buffers.
+// comes first. The devices' updates have the places firstDevice to updateCount-1 in the round. Each measure has the
+// lengths of all updates in another order, those of devices first: length i is that of place firstDevice+i, for each
+// device. The first measure is the norm over the trained values, the others are the moves of each tensor of buffers.
 func suspects(measures [][]float64, firstDevice, updateCount int) (places []int) {
 	devices := updateCount - firstDevice
 	excess := make([]float64, devices)

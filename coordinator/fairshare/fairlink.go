@@ -346,8 +346,9 @@ func (link *FairLink) enqueue(g *group, flowIndex int32) {
 	g.members++
 }
 
-// remove takes a flow, given by its index, out of its group, whatever is left of it. A group that is empty
-// then is removed from the link, too. The caller has to call relevel.
+// remove takes a flow, given by its index, out of its group, whatever is left of it. A group has the flows of one
+// unshared time, the nanoseconds of a whole transfer that nothing else slows down, in a ring in the order in which
+// they will be complete. A group that is empty then is removed from the link, too. The caller has to call relevel.
 func (link *FairLink) remove(flowIndex int32) {
 	flow := &link.flows[flowIndex]
 	groupIndex := flow.group

@@ -110,14 +110,13 @@ func (d *clientDraw) next() (client int32, ok bool) {
 	return d.list[index], ok
 }
 
-// take draws n clients, of whom the list must have as many left, and appends them to another
-// list.
-func (d *clientDraw) take(n int, list []int32) []int32 {
+// take draws n clients, of whom at least n must be left to draw, and appends them to chosen.
+func (d *clientDraw) take(n int, chosen []int32) []int32 {
 	for range n {
 		client, _ := d.next()
-		list = append(list, client)
+		chosen = append(chosen, client)
 	}
-	return list
+	return chosen
 }
 
 // Start makes the order of a round from the clients that are free: first the cohort, of known

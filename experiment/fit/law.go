@@ -159,8 +159,8 @@ func balance(steps, factors []float64) {
 // that time is left to which a speed belongs.
 const maxOverhead = 0.9
 
-// overheadOfSteps returns what computing takes however few the steps are, in seconds, and the seconds for a
-// step, each with its interval. It fits a robust line through the tasks and takes its value at no steps.
+// overheadOfSteps returns the overhead of computing, the seconds that a task takes beside its steps, and the seconds
+// for a step, each with its interval. It fits a robust line through the tasks and takes its value at no steps.
 // steps and seconds have an entry for each task. The overhead of the class is kept if the interval
 // contains it, or if the numbers of steps are too much alike to tell; the slope is 0 in the latter
 // case.
@@ -183,6 +183,7 @@ func overheadOfSteps(steps, seconds []float64, classOverhead float64) (overhead,
 		}
 		return min(max(0, robust.Median(residuals)), limit)
 	}
+	// The upper end of the interval may be as long as the shortest task, of which the steps would take nothing.
 	overhead = robust.Estimate{
 		Value: intercept(slope.Value, limit),
 		Low:   intercept(slope.High, limit),

@@ -118,8 +118,8 @@ func (s *Store) closeOutputs() (err error) {
 	return err
 }
 
-// ReopenResults locks the folder of a run that is to go on. Nothing in it is
-// changed before [Results.Rewind].
+// ReopenResults locks the folder of a run that is there, to resume, complete, tidy or remove it, and changes nothing in
+// it. A run that is resumed calls [Results.Rewind] next.
 func ReopenResults(dir string) (*Results, error) {
 	release, err := lockFolder(dir)
 	if err != nil {

@@ -103,7 +103,7 @@ func (k *checkpointer) save(s *coordinator.State) error {
 		return err
 	}
 	c.State = *s
-	// The state is released, so that the checkpoint does not hold the run's memory.
+	// The state, which is in the body once it is written, is released, so that the checkpoint does not hold the run's memory.
 	defer func() {
 		c.State = coordinator.State{}
 		c.Body.State = coordinator.State{}
@@ -112,6 +112,7 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	// The newest checkpoint so far is kept as the previous one, unless it cannot be used.
 	keepNewest := !k.newestDamaged
 	err = r.results.Checkpoint(keepNewest, c.WriteWith)
+	// Outputs that cannot be brought to the disk end the run, since no checkpoint can count on them.
 	if errors.Is(err, folder.ErrUnsynced) {
 		return err
 	}

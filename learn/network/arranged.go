@@ -63,12 +63,13 @@ func (a *Arranged) Step(values []float32, b *Batch, alpha float32) (loss float64
 	return Step(a.network, values, b, alpha)
 }
 
-// LastStep takes the last step of a client whose update is the difference of values from to.Base. Where that step
-// alone changes weights of the first layer, it does not write them: it adds the weights' update to to.Sum, and the
-// values are those of to.Base afterwards. If it is the only step, weights of other layers may be left as well. All
-// other values take the step as in [Arranged.Step], and Changed yields those that are not added yet. It returns
+// LastStep takes the last step of a client whose update is the difference of values from to.Base. It need not write
+// what nobody reads again: of the first layer's weights that this step changes it may add the client's whole update
+// to to.Sum at once, and set them to to.Base. If it is the client's only step, it may do so with other dense layers.
+// All other values take the step as in [Arranged.Step], and Changed yields those that are not added yet. It returns
 // false if an update cannot be added: then the values have taken the step, and the sum is undefined.
 func (a *Arranged) LastStep(values []float32, b *Batch, alpha float32, to kernel.ExactTarget) (loss float64, added bool) {
+	// With alpha set, layers may update their weights while they compute the gradient of the only block.
 	if b.N <= Lanes {
 		a.network.alpha = alpha
 		defer func() { a.network.alpha = 0 }()
@@ -76,10 +77,12 @@ func (a *Arranged) LastStep(values []float32, b *Batch, alpha float32, to kernel
 	loss = a.Gradients(values, b)
 	// The first layer is the first one that has parameters.
 	added = a.first.lastUpdate(values, b, alpha, to)
-	for i, l := range a.leaves[1:] {
+	for i := 1; i < len(a.leaves); i++ {
+		l := a.leaves[i]
 		dense, isDense := l.Stage.(*denseStage)
+		// Only in a first step do the values still equal to.Base, so that the gradient is the whole update.
 		if a.stepped || !isDense {
-			a.updateLeaves(a.leaves[1+i:2+i], values, b, kernel.Add, alpha)
+			a.updateLeaves(a.leaves[i:i+1], values, b, kernel.Add, alpha)
 			continue
 		}
 		weightsAdded, ok := dense.onlyUpdate(values[l.offset:], b, alpha, to.Sum[l.offset:], to.Weight)

@@ -286,6 +286,17 @@ func (o *sender) readAgain(err error, last bool) {
 	}
 }
 
+// nextRequest returns how many of the rounds in list go into the next request. It begins without the newest round,
+// which may have to wait, and grows while the next round shares a millisecond with those before it; the first one
+// always counts. No request has more than maxWaiting rounds.
+func (o *sender) nextRequest(list []round.Report) int {
+	n := min(maxPerRequest, len(list)-1)
+	for n < min(len(list), maxWaiting) && o.sharesMillisecond(list, n) {
+		n++
+	}
+	return n
+}
+
 // send sends the held rounds, in requests of about maxPerRequest rounds. Rounds that start or end in the same
 // millisecond go into one request, which has one value of a series for a millisecond: the last. So,
 // unless last says that no more rounds come, the newest rounds stay held, because the next one may share
@@ -293,12 +304,7 @@ func (o *sender) readAgain(err error, last bool) {
 func (o *sender) send(last bool) bool {
 	for n := 0; len(o.held) > 0; o.held = o.held[n:] {
 		list := o.held
-		// n is the number of rounds of the next request. It begins without the newest round, which may have to
-		// wait, and grows while round n belongs to those before it; round 0 always does.
-		n = min(maxPerRequest, len(list)-1)
-		for n < min(len(list), maxWaiting) && o.sharesMillisecond(list, n) {
-			n++
-		}
+		n = o.nextRequest(list)
 		// The rounds to come may share the last millisecond, so these wait for them.
 		if n == len(list) && !last {
 			break

@@ -197,6 +197,7 @@ func New(run *metrics.Run) *Metrics {
 		run:      run,
 		columns:  run.Columns(),
 		classes:  seriesClasses(run),
+		// What a simulated client would take for each phase of a task is computed once for each kind of task.
 		modelled: map[answered][phases]round.Time{},
 		scrapes:  scrapes{shown: make(chan struct{})},
 		labels: client.Labels{
@@ -213,6 +214,7 @@ func New(run *metrics.Run) *Metrics {
 	s.slowest = make([][phases]float64, n)
 	// Devices beyond MostDevices share one more entry at the end.
 	s.devices = make([]deviceTasks, min(len(run.Devices), MostDevices+1))
+	// The batch collects what the state takes over when a round closes.
 	s.compared = make([]comparison, n)
 	m.batch.compared = make([]comparison, n)
 	// NaN means not yet measured, and such values are not sent.

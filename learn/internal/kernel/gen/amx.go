@@ -79,7 +79,8 @@ func lowBits(n reg.GPVirtual, k reg.OpmaskVirtual) {
 	KMOVW(ones, k)
 }
 
-// packRows writes the kernel that makes the left tiles of a product from rows of values that are neighbours. A tile has
+// packRows writes the kernel that makes the left tiles of a product from contiguous rows of values, which begin ld bytes
+// apart. Zeros fill the last 32 values of a row; rows that the last tile lacks stay as dst has them. A tile has
 // 16 rows of 32 values as bfloat16. Each value is divided into parts (one, or two that add up to it more closely),
 // and the tiles of the parts lie one behind the other.
 func packRows(suffix string, parts int) {

@@ -91,11 +91,20 @@ func TestBoard_SavesCharts(t *testing.T) {
 	b.Until("document.body.dataset.drawn === '4' && document.querySelector('#over-validation_accuracy canvas')")
 	// What the page hands over to be saved is kept.
 	browsertest.JS[bool](b, "(make => { window.saved = []; URL.createObjectURL = blob => { window.saved.push(blob); return make.call(URL, blob); }; return true; })(URL.createObjectURL)")
+	// lines has for each button of the menu on how many lines its name is.
+	const lines = `[...document.querySelectorAll('#over-validation_accuracy .menu button')].map(b => {
+		const text = document.createRange();
+		text.selectNodeContents(b);
+		return new Set([...text.getClientRects()].map(r => r.top)).size;
+	})`
 	save := func(entry string) string {
 		before := browsertest.JS[int](b, "window.saved.length")
 		b.Do(chromedp.Focus("#over-validation_accuracy .plot"))
 		b.Press("s")
 		b.Until("document.activeElement.matches('.menu button')")
+		if broken := browsertest.JS[int](b, lines+".filter(n => n > 1).length"); broken > 0 {
+			t.Errorf("the names of %d buttons of the menu are broken over lines", broken)
+		}
 		browsertest.JS[bool](b, fmt.Sprintf("[...document.querySelectorAll('#over-validation_accuracy .menu button')].find(b => b.innerText === %q).click() || true", entry))
 		b.Until(fmt.Sprintf("window.saved.length > %d", before))
 		return browsertest.Await[string](b, "window.saved.at(-1).text()")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -112,5 +113,13 @@ func TestComparison_Page(t *testing.T) {
 		t.Errorf("%d dots are drawn, want one for each of 6 pairs", seeds)
 	}
 	phone.Keep("compare-phone", false)
+	// Paper has all columns, and heads that do not stick.
+	phone.Do(browsertest.Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))
+	if last := browsertest.JS[string](phone, "getComputedStyle(document.querySelector('table.answer td:last-child')).display"); last != "table-cell" {
+		t.Errorf("the last column is displayed as %q on paper", last)
+	}
+	if stuck := browsertest.JS[int](phone, "[...document.querySelectorAll('table th')].filter(h => getComputedStyle(h).position === 'sticky').length"); stuck > 0 {
+		t.Errorf("%d heads of tables stick on paper", stuck)
+	}
 	phone.Quiet(browsertest.FileURL(file))
 }

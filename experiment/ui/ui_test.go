@@ -243,6 +243,11 @@ func check(t *testing.T, b *browsertest.Tab, dir string) {
 	b.Until("document.body.dataset.drawn === '4'")
 	b.Until("!document.getElementById('board-waits').hidden")
 	b.Drawn()
+	along := func(axis string) {
+		browsertest.JS[bool](b, fmt.Sprintf("(s => { s.value = %q; s.dispatchEvent(new Event('change')); return s.value === %[1]q; })(document.getElementById('axis'))", axis))
+		b.Drawn()
+	}
+	along("round") // all runs end in the same round, and not at the same time
 	for _, name := range []string{"fixed-1", "rounds-2"} {
 		s, err := folder.ReadSummary(filepath.Join(dir, name, folder.SummaryFile))
 		if err != nil {
@@ -267,6 +272,7 @@ func check(t *testing.T, b *browsertest.Tab, dir string) {
 			t.Errorf("the cursor reads %q, want %q in it", read, want)
 		}
 	}
+	along("virtual_seconds")
 	if text := browsertest.JS[string](b, "document.getElementById('board-waits').innerText"); !strings.Contains(text, "pi slowest in ") {
 		t.Errorf("of whom runs wait for it says %q", text)
 	}

@@ -83,7 +83,8 @@ export function lineOf(curves, axis, column, weight = 0, steps = false) {
   const x = axis.of(curves);
   const y = curves.column[column];
   const m = x && y ? measured(x, y) : { x: [], y: [] };
-  return steps ? corners(m.x, m.y) : { x: m.x, y: smoothed(m.y, weight) };
+  const line = steps ? corners(m.x, m.y) : { x: m.x, y: smoothed(m.y, weight) };
+  return { ...line, end: x?.[x.length - 1] };
 }
 
 // valueOn is what a line says at x: of steps the value that holds, else on the straight line between two measurements.
@@ -94,26 +95,31 @@ function valueOn(line, x) {
   return line.y[i] + (line.y[i + 1] - line.y[i]) * (x - line.x[i]) / (line.x[i + 1] - line.x[i]);
 }
 
-// meanLine is the mean of several lines at so many places, with the 95 % interval of the mean, as far
-// as all of them go. The interval of two runs is loose: it is 13 standard errors wide on either side.
+// meanLine is the mean of several lines at so many places, with the 95 % interval of the mean. It begins where all of
+// them have, and ends where fewer than two are left; counts are the lines that are left at each place. The interval of two runs is loose: it is 13 standard errors wide on either side.
 export function meanLine(lines, places = 250) {
   const whole = lines.filter(l => l.x.length);
-  const n = whole.length, low = Math.max(...whole.map(l => l.x[0])), high = Math.min(...whole.map(l => l.x[l.x.length - 1]));
-  const out = { x: new Float64Array(places), y: new Float64Array(places), low: new Float64Array(places), high: new Float64Array(places) };
+  const n = whole.length, low = Math.max(...whole.map(l => l.x[0]));
+  const ends = whole.map(l => l.x[l.x.length - 1]).sort((a, b) => b - a);
+  const high = ends[Math.min(1, n - 1)];
+  const out = { x: new Float64Array(places), y: new Float64Array(places), low: new Float64Array(places), high: new Float64Array(places), counts: new Uint32Array(places), end: high };
   if (!n || !(high >= low)) return { x: new Float64Array(0), y: new Float64Array(0) };
   for (let i = 0; i < places; i++) {
     const x = out.x[i] = i === places - 1 ? high : low + (high - low) * i / (places - 1);
-    let sum = 0, squares = 0, known = 0;
+    let sum = 0, squares = 0, known = 0, left = 0;
     for (const l of whole) {
+      if (x > l.x[l.x.length - 1]) continue;
+      left++;
       const v = valueOn(l, x);
       if (v === v) { sum += v; squares += v * v; known++; }
     }
-    const mean = known === n ? sum / n : NaN;
-    const spread = n > 1 ? studentT(n - 1) * Math.sqrt(Math.max(0, squares / n - mean * mean) / (n - 1)) : 0;
+    const mean = known === left ? sum / left : NaN;
+    const spread = left > 1 ? studentT(left - 1) * Math.sqrt(Math.max(0, squares / left - mean * mean) / (left - 1)) : 0;
+    out.counts[i] = left;
     out.y[i] = mean;
     out.low[i] = mean - spread;
     out.high[i] = mean + spread;
   }
-  if (n < 2) return { x: out.x, y: out.y };
+  if (n < 2) return { x: out.x, y: out.y, end: high };
   return n < 3 ? { ...out, loose: true } : out;
 }

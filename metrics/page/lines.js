@@ -50,13 +50,21 @@ export function isConstant({ y }) {
   return constants.get(y);
 }
 
-// valueAt is the place of what a line says at x: the last measured, of steps the one that holds; -1: nothing.
+// valueAt is the place of what a line says at x: the last measured, of steps the one that holds; -1: nothing. Behind its end,
+// if it has one, a line says nothing.
 export function valueAt(line, x) {
+  if (x > line.end) return -1;
   const end = line.x.length - 1;
   let i = firstAfter(line.x, x) - 1;
   if (i < 0 || i === end) return i;
   if (line.steps) while (i > 0 && line.x[i - 1] === x) i--;
   return line.steps && line.x[i] < x ? i + 1 : i;
+}
+
+// meanOf says of how many runs the value of a mean is at a place, if not of all its runs; else it is empty.
+export function meanOf({ counts }, at) {
+  const isOfAll = !counts || !(counts[at] < counts[0]);
+  return isOfAll ? '' : `mean of ${counts[at]} of ${counts[0]}, the others have ended`;
 }
 
 // --- colours, of the scheme that the reader prefers
@@ -304,6 +312,7 @@ export class LineChart {
       const [from, to] = within(line, low, high);
       for (const y of line.low && !line.loose ? [line.y, line.low, line.high] : [line.y]) {
         for (let i = from; i < to; i++) {
+          if (y !== line.y && line.counts?.[i] < 3) continue;
           const v = this.options?.share ? Math.min(1, Math.max(0, y[i])) : y[i];
           if (v < least) least = v;
           if (v > most) most = v;
@@ -472,17 +481,17 @@ export class LineChart {
     }
     const { low, high } = this.span.range(), own = this.options.text || (v => short(v, 4)), base = this.lines.findIndex(l => l.base), than = base < 0 ? undefined : this.lines[base].y[this.at[base]];
     const text = (v, line) => own(v) + (than === undefined || !line || line.base ? '' : ` (${v < than ? '−' : '+'}${short(Number(Math.abs(v - than).toPrecision(3)), 3)})`);
-    let values = this.lines.map((line, i) => ({ line, y: line.y[this.at[i]] })).filter(v => v.y !== undefined);
+    let values = this.lines.map((line, i) => ({ line, y: line.y[this.at[i]], of: meanOf(line, this.at[i]) })).filter(v => v.y !== undefined);
     const most = this.width < narrow ? mostNarrow : mostValues, more = values.length - most;
     if (this.options.sorted) {
       const near = u && known(height) ? u.posToVal(height, 'y') : Infinity;
       if (more > 0) values = values.sort((a, b) => near === Infinity ? b.y - a.y : Math.abs(a.y - near) - Math.abs(b.y - near)).slice(0, most);
       values.sort((a, b) => b.y - a.y);
     }
-    const words = [this.span.text(x), ...values.map(v => `${v.line.name || this.heading.textContent} ${text(v.y, v.line)}`), ...(more > 0 && this.options.sorted ? [`and ${more} more`] : [])];
+    const words = [this.span.text(x), ...values.map(v => [`${v.line.name || this.heading.textContent} ${text(v.y, v.line)}`, v.of].filter(Boolean).join(', ')), ...(more > 0 && this.options.sorted ? [`and ${more} more`] : [])];
     this.plot.setAttribute('aria-valuetext', words.join(', '));
     this.plot.setAttribute('aria-valuenow', high > low ? Math.round(100 * (x - low) / (high - low)) : 100);
-    this.tip.replaceChildren(make('b', {}, words[0]), ...values.map(v => make('span', {}, dot(v.line), make('b', {}, text(v.y, v.line)), ' ' + (v.line.name || ''))), more > 0 && this.options.sorted ? make('span', {}, `and ${more} more`) : '');
+    this.tip.replaceChildren(make('b', {}, words[0]), ...values.map(v => make('span', {}, dot(v.line), make('b', {}, text(v.y, v.line)), ' ' + [v.line.name, v.of].filter(Boolean).join(', '))), more > 0 && this.options.sorted ? make('span', {}, `and ${more} more`) : '');
     if (!u) return;
     const left = u.bbox.left / devicePixelRatio + u.valToPos(x, 'x'), beyond = left > this.width / 2;
     Object.assign(this.tip.style, { left: beyond ? 'auto' : left + 14 + 'px', right: beyond ? this.width - left + 14 + 'px' : 'auto' });
@@ -504,7 +513,7 @@ export class LineChart {
     const xs = p ? Array.from(p.x).filter((_, i) => i % each === 0 || i === p.x.length - 1) : Array.from({ length: 21 }, (_, i) => low + (high - low) * i / 20);
     for (const x of xs) {
       const at = this.lines.map(l => valueAt(l, x));
-      rows.push([...(p ? [whole(p.round[p.x.indexOf(x)])] : []), this.span.axis.seconds ? short(x, 7) : short(x, 6), ...this.lines.map((l, i) => at[i] >= 0 ? text(l.y[at[i]]) : '–')]);
+      rows.push([...(p ? [whole(p.round[p.x.indexOf(x)])] : []), this.span.axis.seconds ? short(x, 7) : short(x, 6), ...this.lines.map((l, i) => at[i] >= 0 ? text(l.y[at[i]]) + (meanOf(l, at[i]) && ` (${l.counts[at[i]]} of ${l.counts[0]})`) : '')]);
     }
     fillRows(this.table, [...(p ? ['round'] : []), this.span.axis.name + (this.span.axis.seconds ? ', s' : ''), ...this.lines.map(l => l.name || this.heading.textContent)], rows);
   }

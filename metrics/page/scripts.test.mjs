@@ -2,7 +2,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { duration, fixed, minus, secondsText, short, ticks, tickText, timeUnit } from './base.js';
-import { corners, firstAfter, isConstant, measured, valueAt, LineChart, Span } from './lines.js';
+import { corners, firstAfter, isConstant, measured, meanOf, valueAt, LineChart, Span } from './lines.js';
 import { decode, axesOf, chartsOf, isShare, meanLine, smoothed } from './curves.js';
 import { configOf, differing, matches, apart, besides, hueOrder, tails, titleOf, words, alikeBySeed, groupsBySeed } from './find.js';
 import { axisOf, lettersAt } from './sweep.js';
@@ -107,6 +107,15 @@ test('a mean lies between measurements on a straight line, and of steps on what 
   assert.deepEqual([[...rising.x], [...rising.y].map(v => Number(v.toFixed(9)))], [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]);
   const steps = meanLine([corners([1, 3], [8, 4]), corners([1, 2, 3], [8, 8, 4])], 5); // at 1.5 one has 4, the other 8 up to the close at 2
   assert.deepEqual([[...steps.x], [...steps.y]], [[1, 1.5, 2, 2.5, 3], [8, 6, 6, 4, 4]]);
+});
+
+test('a run has no value behind its end, and a mean is of the runs that are left', () => {
+  const line = { x: [1, 2, 3], y: [5, 6, 7], end: 4 };
+  assert.deepEqual([4, 4.5].map(x => valueAt(line, x)), [2, -1], 'the last value holds up to the end');
+  const m = meanLine([[2, 3], [4, 5], [9, 7]].map(([last, v]) => ({ x: [0, last], y: [v, v] })), 5); // at 0, 1, 2, 3, 4
+  assert.deepEqual([[...m.x], [...m.y], [...m.counts]], [[0, 1, 2, 3, 4], [5, 5, 5, 6, 6], [3, 3, 3, 2, 2]]);
+  assert.deepEqual([2, 3].map(i => meanOf(m, i)), ['', 'mean of 2 of 3, the others have ended']);
+  assert.equal(valueAt(m, 4.5), -1);
 });
 
 test('the band of two runs does not set the range of an axis', () => {

@@ -180,7 +180,7 @@ export class Board {
 
   // fillChoices offers what runs can be grouped and coloured by, and keeps what was chosen.
   fillChoices({ group = this.groupChoice.value, colour = this.colourChoice.value, base = this.baseChoice.value } = {}) {
-    const keys = ['task', 'schedule', 'state', 'tags', ...differing(this.runs.map(r => this.config(r))).differ].filter(k => k !== 'schedule.k.rule');
+    const keys = [...new Set(['task', 'schedule', 'state', 'tags', ...differing(this.runs.map(r => this.config(r))).differ])].filter(k => k !== 'schedule.k.rule');
     const fill = (select, value, options) => {
       const text = JSON.stringify(options);
       if (select.dataset.options !== text) select.replaceChildren(...options.map(([v, name]) => make('option', { value: v }, name)));

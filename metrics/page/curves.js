@@ -26,9 +26,9 @@ export function decode(buffer) {
 }
 
 // axesOf are the quantities that an axis can show: columns, and what progress.csv adds. The virtual
-// time comes first.
+// time comes first. Energy, which some runs have as a column, too, is that of progress.csv, as all runs have it.
 export const axesOf = columns => [
-  ...columns.filter(c => c.axis).sort((a, b) => (b.kind === 'time') - (a.kind === 'time')).map(c => (
+  ...columns.filter(c => c.axis && c.axis !== 'energy').sort((a, b) => (b.kind === 'time') - (a.kind === 'time')).map(c => (
     { id: c.name, name: c.axis, seconds: c.kind === 'time', integers: isWhole(c), of: curves => curves.column[c.name] })),
   { id: 'energy', name: 'energy', unit: 'kJ', of: c => cost(c, 'energy_joules', 1e-3) },
   { id: 'wall', name: 'wall time', seconds: true, of: c => cost(c, 'wall_seconds', 1) },

@@ -95,6 +95,11 @@ test('columns are read as they were written', () => {
   assert.deepEqual([...axesOf([]).find(a => a.id === 'energy').of(c)], [2, 4], 'energy between the rows of progress.csv is on a straight line');
 });
 
+test('an axis is offered once', () => {
+  const names = axesOf([{ name: 'round', axis: 'round' }, { name: 'used_energy_joules', axis: 'energy' }]).map(a => a.name);
+  assert.deepEqual(names, ['round', 'energy', 'wall time']);
+});
+
 test('a mean over seeds has the interval of Student’s t', () => {
   const m = meanLine([1, 2, 3].map(v => ({ x: [0, 1], y: [v, v] })), 2); // mean 2, standard error 1/√3, t(2) = 4.303
   assert.ok(Math.abs(m.y[0] - 2) < 1e-12 && Math.abs(m.high[1] - 2 - 4.303 / Math.sqrt(3)) < 1e-3);

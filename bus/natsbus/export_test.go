@@ -103,3 +103,6 @@ func Token(coordinator bus.Coordinator) uint64 {
 
 // Stamp returns the stamp of the run's configuration.
 func Stamp(coordinator bus.Coordinator) uint64 { return coordinator.(*Coordinator).hosts.Info.Stamp }
+
+// TokenOf is the token of a holder that took its lease at this revision, in a bucket that was made then.
+func TokenOf(made time.Time, revision uint64) uint64 { return newFence(fenceTime(made) + revision) }

@@ -3,6 +3,7 @@ package natsbus
 import (
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 )
 
 // By their fencing token, the messages of a coordinator can be distinguished from those of another that had the lease
@@ -10,17 +11,21 @@ import (
 // than the highest that they have seen in the run. So a coordinator that stood still, and does not know yet that
 // another has taken the run over, changes nothing on them.
 //
-// The token is the time in tenths of a second at which the server made the lease's bucket plus the revision of the
+// The token is the time in hundredths of a second at which the server made the lease's bucket plus the revision of the
 // lease's entry at which the coordinator took the lease, and behind that sum fenceBits random bits. Revisions grow
 // from holder to holder, as long as the bucket lives. A bucket that was deleted, by a coordinator that ended or by
 // a cluster that has lost it, is made again and counts from 1, but at a later time: there are fewer renewals than
-// tenths of a second. If the servers' clocks differ, hosts may report a higher token than that of the new holder. A
+// hundredths of a second, also for a run that is resumed at once. If the servers' clocks differ, hosts may report a higher token than that of the new holder. A
 // holder that has renewed its lease after it heard of a higher token takes the next one. The random bits make the
 // tokens of two holders differ whose sums are equal. A token stays below 2^53, which devices in JavaScript hold
 // exactly.
 
-// fenceBits is how many random bits a token has behind the revision.
-const fenceBits = 16
+// fenceBits is how many random bits a token has behind the revision. With hundredths of a second since 1970 before
+// them, tokens stay below 2^53 until 2057.
+const fenceBits = 15
+
+// fenceTime returns the time at which a bucket was made in hundredths of a second since 1970; 0 for earlier times.
+func fenceTime(made time.Time) uint64 { return uint64(max(0, made.UnixMilli()/10)) }
 
 // noFence stands for the token of a message without one, which every host takes.
 const noFence = 0

@@ -167,3 +167,18 @@ func TestFence_HolderTakesHigherToken(t *testing.T) {
 		}
 	}
 }
+
+// A bucket that is made again a moment later, as by a run that is resumed at once, gives a higher token, though its
+// revisions count from 1 again; and JavaScript holds tokens exactly.
+func TestFence_NextBucketIsHigher(t *testing.T) {
+	made := time.Date(2026, 11, 30, 20, 0, 0, 0, time.UTC)
+	before := natsbus.TokenOf(made, 2)
+	after := natsbus.TokenOf(made.Add(30*time.Millisecond), 1)
+	if after <= before {
+		t.Errorf("the token after %d is %d", before, after)
+	}
+	last := natsbus.TokenOf(time.Date(2056, 12, 31, 0, 0, 0, 0, time.UTC), 1)
+	if limit := uint64(1) << 53; last >= limit {
+		t.Errorf("in 2056 a token is %d, want one below %d", last, limit)
+	}
+}

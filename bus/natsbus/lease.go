@@ -52,7 +52,7 @@ type lease struct {
 
 	// leaderless watches the bucket's stream.
 	leaderless *leaderlessWatch
-	// bucketMade is when the server made the bucket, in tenths of a second since 1970.
+	// bucketMade is when the server made the bucket, in hundredths of a second since 1970.
 	bucketMade uint64
 	// copies is the number of copies of a new bucket: bucketConfig.Replicas at first, and 1 after a bucket without
 	// a leader was deleted.
@@ -316,10 +316,9 @@ func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyVal
 	if err != nil {
 		return nil, err
 	}
-	// The time, in tenths of a second, is the base of fencing tokens: those of a new bucket are above all of the old
-	// one.
+	// The time is the base of fencing tokens: those of a new bucket are above all of the old one.
 	if bucket, ok := status.(*jetstream.KeyValueBucketStatus); ok {
-		l.bucketMade = uint64(max(0, bucket.StreamInfo().Created.UnixMilli()/100))
+		l.bucketMade = fenceTime(bucket.StreamInfo().Created)
 	}
 	return kv, nil
 }

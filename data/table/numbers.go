@@ -118,12 +118,12 @@ func (n *numbers) cut(count int) {
 
 // spread moves the values to the rows that they belong to, width values for each row. vectorOf has
 // for each row the number of its vector of values, or -1 for a row without one, which is filled with
-// placeholder.
-func (n *numbers) spread(width int, vectorOf []int32, placeholder float64) {
+// hole.
+func (n *numbers) spread(width int, vectorOf []int32, hole float64) {
 	if n.precise {
-		n.double = spread(n.double, width, vectorOf, placeholder)
+		n.double = spread(n.double, width, vectorOf, hole)
 	} else {
-		n.single = spread(n.single, width, vectorOf, float32(placeholder))
+		n.single = spread(n.single, width, vectorOf, float32(hole))
 	}
 }
 

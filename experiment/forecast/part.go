@@ -175,7 +175,7 @@ func (a *part) play(ctx context.Context, p *problem.Problem) (partTotals, error)
 		return partTotals{isTooLong: true}, nil
 	}
 	// A part that the virtual time ended stops with its last complete round, before its share of the time.
-	endedByTime := a.limit > 0 && stop.EndTime > 0 && stop.Rounds != wanted
+	endedByTime := stop.TimeUp && stop.EndTime > 0
 	if a.draw > 0 && endedByTime {
 		stride = a.limit.Seconds() / stop.EndTime.Seconds()
 	}

@@ -65,6 +65,16 @@ func TestPart_Exact(t *testing.T) {
 	}
 }
 
+// A sampled run that its updates end before its limit of time is as long as these updates take, and not as long as
+// the limit.
+func TestPart_UpdatesBeforeTime(t *testing.T) {
+	p := decaying(t, "fleet=[{name: any, step_cv: 0.3}]", "stop.rounds=null", "stop.accepted=5000", "stop.virtual_seconds=1000000")
+	all, part := foreseen(t, p, maxPlayed), foreseen(t, p, 1000)
+	if !part.IsSampled || math.Abs(part.Virtual/all.Virtual-1) > 0.2 {
+		t.Errorf("%d rounds in %g s, of all rounds %d in %g s", part.Rounds, part.Virtual, all.Rounds, all.Virtual)
+	}
+}
+
 // Spells of slowness are others in each part, as they are over a run: were they those of its beginning in
 // all of them, the interval would be narrow, and beside the run.
 func TestPart_SlowdownPeriods(t *testing.T) {

@@ -647,7 +647,7 @@ func groupUsers(
 			}
 			if len(test) == 0 {
 				// The user's number counts all users before it: clients, and those that are none.
-				number := len(g.Names) + g.Excluded + g.Short
+				number := len(g.Names) + g.ExcludedClients + g.ShortClients
 				trainSamples, held := split(number, samples)
 				g.AddSplit(name, len(samples), trainSamples, held)
 				continue

@@ -311,11 +311,11 @@ func (t *tweetTexts) Set(opt federated.Options, name string) (*federated.Grouped
 	for u, tweets := range userTweets {
 		// Users with fewer tweets are no clients.
 		if len(tweets) >= opt.TweetsAtLeast() {
-			train, held := opt.Split(len(g.Names)+g.Excluded, tweets)
+			train, held := opt.Split(len(g.Names)+g.ExcludedClients, tweets)
 			g.Add(t.users.List[u], train, held)
 		}
 	}
-	if len(g.Names)+g.Excluded == 0 {
+	if len(g.Names)+g.ExcludedClients == 0 {
 		return nil, fmt.Errorf("none of %d users has %d tweets", len(userTweets), opt.TweetsAtLeast())
 	}
 	s, err := t.Bags(&g, name)
@@ -347,7 +347,7 @@ func (t *tweetTexts) Bags(grouping *federated.Grouping, name string) (*federated
 	bags := &federated.BagRows{Starts: []uint32{0}}
 	set.Rows = bags
 	// Tweets without a known word have no row, so the rows have other numbers than the tweets.
-	g := federated.Grouping{Excluded: grouping.Excluded, Lost: grouping.Lost}
+	g := federated.Grouping{ExcludedClients: grouping.ExcludedClients, ExcludedHeldOut: grouping.ExcludedHeldOut}
 	// The training tweets of client c lie between starts c and c+1.
 	starts := append(grouping.Starts, len(grouping.Train))
 	for c, name := range grouping.Names {

@@ -73,7 +73,8 @@ func (a *Arrivals) present(times []int64, at int64) (first, count int) {
 	return first, end - first
 }
 
-// Arrivals implements [Timed].
+// Arrivals returns when the samples of the first clients, as many as the argument says, and the held-out samples
+// are there; nil if the samples have no times. It implements [Timed].
 func (s *Grouped) Arrivals(clients int) *Arrivals {
 	rule := s.About.Arrival
 	if rule == nil {
@@ -100,14 +101,14 @@ func (s *Grouped) Arrivals(clients int) *Arrivals {
 	return a
 }
 
-// addChanges adds when a client with samples of these ascending times gets its first one or loses its
-// last.
+// addChanges adds to changes the times at which a client gets its first sample after it had none, or loses its
+// last. times are the virtual times, in nanoseconds and ascending, at which its samples arrive.
 func (a *Arrivals) addChanges(times []int64) {
 	for i, at := range times {
-		if _, before := a.present(times, at-1); before == 0 {
+		if _, countBefore := a.present(times, at-1); countBefore == 0 {
 			a.changes = append(a.changes, at)
 		}
-		// A sample is the last one if no other comes before it is gone.
+		// Without a window samples stay for ever. With one, a sample is the last if no other comes before it is gone.
 		isLast := i == len(times)-1 || times[i+1] > at+a.window
 		if a.window > 0 && isLast {
 			a.changes = append(a.changes, at+a.window)
@@ -126,9 +127,9 @@ func (r *Arrival) nanoseconds(x float64) int64 {
 	return int64(min(max(ns, -latestArrival), latestArrival))
 }
 
-// inTime puts the samples of each client, and the held-out ones of all, into the order of their times; those
+// sortByTime puts the samples of each client, and the held-out ones of all, into the order of their times; those
 // of one time stay in the order of their numbers.
-func (s *Grouped) inTime() {
+func (s *Grouped) sortByTime() {
 	byTime := func(a, b int32) int {
 		return cmp.Or(cmp.Compare(s.Times[a], s.Times[b]), cmp.Compare(a, b))
 	}
@@ -147,7 +148,7 @@ func (s *Grouped) SetTimes(times []float64, rule Arrival) error {
 	}
 	s.Times = times
 	s.About.Arrival = &rule
-	s.inTime()
+	s.sortByTime()
 	a := s.Arrivals(s.Clients())
 	_, atStart := a.HeldOut(0)
 	lastArrives := len(a.held) > 0 && a.held[len(a.held)-1] > 0

@@ -49,18 +49,19 @@ type Grouping struct {
 	Train []int32
 	// Held has the held-out samples of all clients.
 	Held []int32
-	// Excluded is the number of clients that were left out for want of a training sample.
-	Excluded int
-	// Lost is the number of samples, all of them held out, of the excluded clients.
-	Lost int
-	// Short counts the clients that were left out because they have too few samples for two parts, and
+	// ExcludedClients is the number of clients that were left out for want of a training sample.
+	ExcludedClients int
+	// ExcludedHeldOut is the number of their samples, all of which would be held out.
+	ExcludedHeldOut int
+	// ShortClients counts the clients that were left out because they have too few samples for two parts, and
 	// shortSamples their samples.
-	Short, shortSamples int
+	ShortClients, shortSamples int
 
 	// HeldOutOnly says that the set keeps no client, but the held-out samples of all.
 	HeldOutOnly bool
-	// Marked says that the source itself tells which samples are held out.
-	Marked bool
+	// MarksHeldOut says that the source itself tells which samples are held out, by a column or the names of
+	// files. Otherwise each client's samples are split at random.
+	MarksHeldOut bool
 	// heldOutOnlyClients is the number of clients that have held-out samples and no training sample, and
 	// heldOutOnlySamples the number of their samples, which stay in Held.
 	heldOutOnlySamples, heldOutOnlyClients int
@@ -68,16 +69,16 @@ type Grouping struct {
 
 // Add appends a client with the numbers of its training and held-out samples. A client without a training
 // sample is left out, and so are its held-out samples, unless the source itself has marked them as held out
-// (Marked). With HeldOutOnly no client is added, and all held-out samples are.
+// (MarksHeldOut). With HeldOutOnly no client is added, and all held-out samples are.
 func (g *Grouping) Add(name string, train, held []int32) {
 	if len(train) == 0 && !g.HeldOutOnly {
-		if !g.Marked || len(held) == 0 {
-			g.Excluded++
-			g.Lost = g.Lost + len(held)
+		if !g.MarksHeldOut || len(held) == 0 {
+			g.ExcludedClients++
+			g.ExcludedHeldOut += len(held)
 			return
 		}
 		g.heldOutOnlyClients++
-		g.heldOutOnlySamples = g.heldOutOnlySamples + len(held)
+		g.heldOutOnlySamples += len(held)
 	}
 	g.Held = append(g.Held, held...)
 	if len(train) == 0 || g.HeldOutOnly {
@@ -88,11 +89,11 @@ func (g *Grouping) Add(name string, train, held []int32) {
 	g.Train = append(g.Train, train...)
 }
 
-// AddSplit appends a client with the parts into which its samples, so many, were split. A client of whose
-// samples neither part has one is left out, as one with too few.
+// AddSplit appends a client with the parts into which its samples were split; samples is their number. A client
+// of whose samples neither part has one is left out, as one with too few.
 func (g *Grouping) AddSplit(name string, samples int, train, held []int32) {
 	if samples > 0 && len(train) == 0 && len(held) == 0 {
-		g.Short++
+		g.ShortClients++
 		g.shortSamples += samples
 		return
 	}
@@ -105,11 +106,15 @@ func (g *Grouping) AddSplit(name string, samples int, train, held []int32) {
 func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	// A set of held-out samples alone (HeldOutOnly) needs no clients.
 	switch {
-	case len(g.Names) == 0 && g.Short > 0:
-		return nil, fmt.Errorf("no client has enough samples for two parts, of %d samples of %d clients", g.shortSamples, g.Short)
+	case len(g.Names) == 0 && g.ShortClients > 0:
+		return nil, fmt.Errorf(
+			"no client has enough samples for two parts, of %d samples of %d clients",
+			g.shortSamples,
+			g.ShortClients,
+		)
 	case len(g.Names) == 0 && !g.HeldOutOnly:
-		return nil, fmt.Errorf("no client has a sample to train on, of %d samples", len(g.Held)+g.Lost)
-	case len(g.Held) == 0 && g.Marked:
+		return nil, fmt.Errorf("no client has a sample to train on, of %d samples", len(g.Held)+g.ExcludedHeldOut)
+	case len(g.Held) == 0 && g.MarksHeldOut:
 		return nil, fmt.Errorf(
 			"no sample is held out for validation beside %d to train on; want rows that are marked as test",
 			len(g.Train),
@@ -122,11 +127,19 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	s.Starts = append(g.Starts, len(g.Train))
 	s.Train = g.Train
 	s.Held = g.Held
-	if g.Excluded > 0 {
-		s.About.AddNote("%d clients without a training sample left out, with %d samples", g.Excluded, g.Lost)
+	if g.ExcludedClients > 0 {
+		s.About.AddNote(
+			"%d clients without a training sample left out, with %d samples",
+			g.ExcludedClients,
+			g.ExcludedHeldOut,
+		)
 	}
-	if g.Short > 0 {
-		s.About.AddNote("%d clients with too few samples for two parts left out, with %d samples", g.Short, g.shortSamples)
+	if g.ShortClients > 0 {
+		s.About.AddNote(
+			"%d clients with too few samples for two parts left out, with %d samples",
+			g.ShortClients,
+			g.shortSamples,
+		)
 	}
 	if s.sharesNoClass() {
 		s.About.AddWarning(

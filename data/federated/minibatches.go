@@ -23,15 +23,17 @@ import (
 type Minibatches struct {
 	seed   uint64
 	client uint64
-	// steps is the number of steps in one epoch.
-	steps int64
+	// epochSteps is the number of steps in one epoch.
+	epochSteps int64
 	// epoch is the number of the epoch whose permutation perm holds.
 	epoch int64
-	// place is the number of the next step within its epoch, from 0 to steps-1.
-	place int64
+	// stepInEpoch is the number of the next step within its epoch, from 0; epochSteps if the epoch is over.
+	stepInEpoch int64
 	// batch is the number of samples in one minibatch, at most len(perm).
-	batch  int
-	perm   []int32
+	batch int
+	// perm has the numbers of all samples of the client, from 0, in the order of the epoch.
+	perm []int32
+	// next is the memory of the minibatch that Next returns.
 	next   []int32
 	source rand.PCG
 }
@@ -46,28 +48,29 @@ func (m *Minibatches) Reset(seed uint64, client, samples, batch int, stepsDone i
 	m.seed = seed
 	m.client = uint64(client)
 	// An epoch has as many steps as minibatches hold all samples.
-	m.steps = (int64(samples) + int64(batch) - 1) / int64(batch)
+	m.epochSteps = (int64(samples) + int64(batch) - 1) / int64(batch)
 	m.batch = min(batch, samples)
 	m.perm = Grow(m.perm[:0], samples)
 	m.next = Grow(m.next[:0], m.batch)
-	m.epoch = stepsDone / m.steps
-	m.place = stepsDone % m.steps
+	m.epoch = stepsDone / m.epochSteps
+	m.stepInEpoch = stepsDone % m.epochSteps
 	m.shuffle()
 }
 
 // Next returns the samples of the next step: min(batch, samples) distinct numbers, from 0 within the client.
 // The slice is valid until the next call.
 func (m *Minibatches) Next() []int32 {
-	if m.place == m.steps {
+	if m.stepInEpoch == m.epochSteps {
 		m.epoch++
-		m.place = 0
+		m.stepInEpoch = 0
 		m.shuffle()
 	}
-	start := int(m.place) * m.batch
+	start := int(m.stepInEpoch) * m.batch
+	// taken is less than the batch where the permutation ends within it.
 	taken := copy(m.next, m.perm[start:])
 	// The last batch of an epoch is filled up from the head of the permutation.
 	copy(m.next[taken:], m.perm)
-	m.place++
+	m.stepInEpoch++
 	return m.next
 }
 

@@ -238,11 +238,11 @@ func columnOf(feature string) string {
 	return column
 }
 
-// hasWords reports whether a column has features of words.
+// hasWords reports whether at least one feature stands for a word of this column.
 func (s *Schema) hasWords(column string) bool {
 	return slices.ContainsFunc(s.Columns, func(feature string) bool {
-		isWord := feature != columnOf(feature)
-		return isWord && columnOf(feature) == column
+		featureColumn, _, isWord := strings.Cut(feature, WordOf)
+		return isWord && featureColumn == column
 	})
 }
 
@@ -423,34 +423,35 @@ const MaxAlphabet = 255
 type Alphabet struct {
 	// Tokens are what the tokens from 1 on stand for.
 	Tokens []string
-	// bytes says that a token stands for a byte of the text and not for a character.
-	bytes bool
-	// code is the token of a character, or of a byte; what it lacks is token 0.
-	code map[rune]byte
+	// areBytes says that a token stands for a byte of the text and not for a character.
+	areBytes bool
+	// tokenOf is the token of a character or, if areBytes is set, of a byte; what it lacks is token 0.
+	tokenOf map[rune]byte
 }
 
 // NewAlphabet returns the alphabet of the given tokens. If areBytes is true, each is the name of a byte,
 // such as 0x0a; otherwise each is a character. Tokens are coded from 1 on, as 0 stands for what is
 // not in the alphabet.
 func NewAlphabet(tokens []string, areBytes bool) *Alphabet {
-	a := &Alphabet{Tokens: tokens, bytes: areBytes, code: map[rune]byte{}}
+	a := &Alphabet{Tokens: tokens, areBytes: areBytes, tokenOf: map[rune]byte{}}
 	for i, token := range tokens {
 		character, _ := utf8.DecodeRuneInString(token)
 		if areBytes {
 			b, _ := strconv.ParseUint(token, 0, 8)
 			character = rune(b)
 		}
-		a.code[character] = byte(i + 1)
+		a.tokenOf[character] = byte(i + 1)
 	}
 	return a
 }
 
 // Encode appends the tokens of a text to dst, one byte for each, as many as dst has room for within
-// its capacity. A character outside the alphabet becomes 0.
+// its capacity. A token stands for a character of the text, or for a byte if the alphabet is one of bytes. What
+// is not in the alphabet becomes 0.
 func (a *Alphabet) Encode(dst, text []byte) []byte {
-	if a.bytes {
+	if a.areBytes {
 		for _, b := range text[:min(len(text), cap(dst)-len(dst))] {
-			dst = append(dst, a.code[rune(b)])
+			dst = append(dst, a.tokenOf[rune(b)])
 		}
 		return dst
 	}
@@ -458,7 +459,7 @@ func (a *Alphabet) Encode(dst, text []byte) []byte {
 		if len(dst) == cap(dst) {
 			break
 		}
-		dst = append(dst, a.code[c])
+		dst = append(dst, a.tokenOf[c])
 	}
 	return dst
 }

@@ -55,13 +55,13 @@ func IsValidation(word string) bool {
 	return strings.HasPrefix(word, "val") || word == "dev"
 }
 
-// beginsHeldOut matches the first word of a name by which all of a file is held out, whatever the others are
-// called: test and valid with their endings, and val.
-var beginsHeldOut = regexp.MustCompile(`^(?:val|(?:test|valid|validation)(?:s|ing|set|data|file)?)$`)
+// heldOutFirstWord matches a word that, as the first of a file's name, says that all of the file is held out,
+// whatever other files are called: test and valid with their endings, and val.
+var heldOutFirstWord = regexp.MustCompile(`^(?:val|(?:test|valid|validation)(?:s|ing|set|data|file)?)$`)
 
-// isHeldOutBesideTraining matches a word that names a part to hold out where another file's name says that it
-// trains: one of beginsHeldOut, and test with a letter, as CoNLL's eng.testa.
-var isHeldOutBesideTraining = regexp.MustCompile(`^(?:val|(?:test|valid|validation)(?:s|ing|set|data|file|[a-z])?)$`)
+// heldOutAnyWord matches a word that, anywhere in a file's name, says that the file is held out if another file's
+// name says that it trains: a word of heldOutFirstWord, or test with a letter, as in CoNLL's eng.testa.
+var heldOutAnyWord = regexp.MustCompile(`^(?:val|(?:test|valid|validation)(?:s|ing|set|data|file|[a-z])?)$`)
 
 // HeldOutFiles reports for each file of a folder whether, by its name, all of its samples are held out. They
 // are if the first word of the name is test, valid, val or the like. If the name of another file has a word
@@ -90,11 +90,12 @@ func HeldOutFiles(files []string) []bool {
 		if len(words) == 0 {
 			continue
 		}
-		heldOut[i] = beginsHeldOut.MatchString(words[0])
+		heldOut[i] = heldOutFirstWord.MatchString(words[0])
+		// Beside a file that is called so for training, more names count.
 		if hasTrain && !hasWord(file, TrainWords) {
-			begins := strings.HasPrefix(words[0], "test") || strings.HasPrefix(words[0], "valid")
-			isNamed := slices.ContainsFunc(words, isHeldOutBesideTraining.MatchString)
-			heldOut[i] = heldOut[i] || begins || isNamed || hasWord(file, HeldOutWords)
+			beginsSo := strings.HasPrefix(words[0], "test") || strings.HasPrefix(words[0], "valid")
+			hasHeldOutWord := hasWord(file, HeldOutWords) || slices.ContainsFunc(words, heldOutAnyWord.MatchString)
+			heldOut[i] = heldOut[i] || beginsSo || hasHeldOutWord
 		}
 	}
 	return heldOut

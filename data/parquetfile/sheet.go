@@ -182,13 +182,13 @@ func (t *Sheet) values(group int, name string, content Content, taker Taker) err
 		field:   g.byName[name],
 		content: content,
 		taker:   taker,
-		row:     g.start - 1,
+		lastRow: g.start - 1,
 	}
 	err := g.read(name, r)
-	if err != nil && r.failed {
-		location = fmt.Sprintf("%s, value %d", location, r.number)
+	if err != nil && r.isRefused {
+		location = fmt.Sprintf("%s, value %d", location, r.valueIndex)
 	}
-	if found := r.row + 1 - g.start; err == nil && found != g.rows {
+	if found := r.lastRow + 1 - g.start; err == nil && found != g.rows {
 		err = fmt.Errorf("%d rows, want %d", found, g.rows)
 	}
 	if err != nil {
@@ -207,27 +207,29 @@ type rowReader struct {
 	content Content
 	taker   Taker
 
-	// row is the row of the value before; first-1 at the beginning.
-	row int
-	// number is how many values were taken. It counts the value that failed, too, if failed is set, from 0.
-	number int
-	// failed says that the value of this number was refused.
-	failed bool
+	// lastRow is the row of the last value; first-1 before the first value.
+	lastRow int
+	// valueIndex is the number, counted from 0, of the next value in the row group. If isRefused is set, it is that
+	// of the value that was refused.
+	valueIndex int
+	// isRefused says that a value was refused, at which the reading ended.
+	isRefused bool
 }
 
-// takeValue takes the next value. It returns an error if the row may not have it, or the taker's error.
+// takeValue hands the next value to the taker. It returns an error if the row may not have the value, or the
+// taker's error.
 func (r *rowReader) takeValue(v parquet.Value) (err error) {
-	// DuckDB 2.0 writes a null of a type such as DOUBLE[3] as three entries of a list that is absent.
-	// The first one stands for it.
+	// DuckDB 2.0 writes a null of a type such as DOUBLE[3] as three values that are elements of no list. The first
+	// of them, which begins the row, stands for the null, and the others are passed over.
 	isSpurious := v.RepetitionLevel() > 0 && r.field.Lists() == 1 && !r.field.IsElement(v)
 	if isSpurious {
-		r.number++
+		r.valueIndex++
 		return nil
 	}
 	// A repetition level of 0 begins a row; any other continues the list of the present one.
 	beginsRow := v.RepetitionLevel() == 0
-	isBehindLastRow := beginsRow && r.row+1 == r.until
-	isBeforeFirstRow := !beginsRow && r.row < r.first
+	isBehindLastRow := beginsRow && r.lastRow+1 == r.until
+	isBeforeFirstRow := !beginsRow && r.lastRow < r.first
 	switch {
 	case isBehindLastRow || isBeforeFirstRow:
 		err = fmt.Errorf("more than the row group's %d rows", r.until-r.first)
@@ -237,43 +239,46 @@ func (r *rowReader) takeValue(v parquet.Value) (err error) {
 		err = errors.New("no value (null)")
 	default:
 		if beginsRow {
-			r.row++
+			r.lastRow++
 		}
-		err = r.taker.Value(r.row, v)
+		err = r.taker.Value(r.lastRow, v)
 	}
 	if err != nil {
-		r.failed = true
+		r.isRefused = true
 		return err
 	}
-	r.number++
+	r.valueIndex++
 	return nil
 }
 
-// takeNumbers takes all numbers of a page at once. levels are their repetition levels; nil means that each
-// number has a row of its own. It reports false, and takes none, if the taker wants the numbers one by one,
-// or if one of them may be an error, which takeValue finds.
+// takeNumbers hands all numbers of a page to the taker at once. levels are their repetition levels: 0 begins a
+// row, and any other level continues its list; nil means that each number has a row of its own. It reports false,
+// and hands out none, if the taker wants the numbers one by one, or if one of them may be an error, which
+// takeValue finds.
 func (r *rowReader) takeNumbers(numbers []float64, levels []byte) (taken bool, err error) {
 	if len(numbers) == 0 {
 		return false, nil
 	}
-	rows := len(numbers)
-	row := r.row + 1
+	// newRows is how many rows begin in the page, and row the row of the first number.
+	newRows := len(numbers)
+	row := r.lastRow + 1
 	if levels != nil {
-		rows = bytes.Count(levels, []byte{0})
+		newRows = bytes.Count(levels, []byte{0})
 		// The first value may continue the list with which the page before ended.
 		if levels[0] > 0 {
-			row = r.row
+			row = r.lastRow
 		}
 	}
-	isInside := row >= r.first && r.row+rows < r.until
-	hasLists := rows < len(numbers)
+	// The last row of the page must lie before until, the end of the row group.
+	isInside := row >= r.first && r.lastRow+newRows < r.until
+	hasLists := newRows < len(numbers)
 	if !isInside || hasLists && r.content == OneValue {
 		return false, nil
 	}
 	taken, err = r.taker.Numbers(Numbers{Row: row, Values: numbers, Levels: levels})
 	if taken {
-		r.row += rows
-		r.number += len(numbers)
+		r.lastRow += newRows
+		r.valueIndex += len(numbers)
 	}
 	return taken, err
 }

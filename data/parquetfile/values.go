@@ -9,11 +9,11 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// padding is how many values more than the header says a run may hold, because the last group of
+// maxPadding is how many values more than the header says a run may hold, because the last group of
 // bit-packed values is filled up. Run lengths and counts within a page are lengths as well, and the
 // library allocates memory for them before it compares them with anything. They are added up here,
 // without any memory, and compared with the page's header.
-const padding = 512
+const maxPadding = 512
 
 // errCount reports a page whose runs claim more values than its header.
 var errCount = errors.New("damaged: its runs hold more values than its header says")
@@ -73,6 +73,7 @@ func (s *stream) checkEncoded(p *page, b []byte) error {
 	switch p.encoding {
 	//lint:ignore SA1019 writers of version 1 name it so
 	case format.PlainDictionary, format.RLEDictionary:
+		// The first byte is the width in bits of the values of the runs, which are places in the dictionary.
 		if len(b) > 0 && runsExceed(b[1:], int(b[0]), p.values) {
 			return errCount
 		}
@@ -81,6 +82,7 @@ func (s *stream) checkEncoded(p *page, b []byte) error {
 		if s.field.leaf.Type().Kind() != parquet.Boolean {
 			return errors.New("coded as RLE, which is for booleans")
 		}
+		// Four bytes with the length of the runs precede them.
 		if len(b) > 4 && runsExceed(b[4:], 1, p.values) {
 			return errCount
 		}
@@ -131,11 +133,12 @@ func (s *stream) checkPrefixes(p *page, b []byte) error {
 	return s.spend(total)
 }
 
-// runsExceed reports whether the runs in b hold more than limit values, of width bits each, beyond the
-// padding. A run begins with a header: its length, and in the lowest bit whether its values are
-// bit-packed, in units of eight, or one value is repeated. See Apache Parquet, Encodings.md, "RLE".
+// runsExceed reports whether the runs in b hold more than limit values, of width bits each, beyond those with which
+// a writer may fill up the last run (maxPadding). A run begins with a header: its length, and in the lowest bit
+// whether its values are bit-packed, in units of eight, or one value is repeated. See Apache Parquet, Encodings.md,
+// "RLE".
 func runsExceed(b []byte, width, limit int) bool {
-	maxTotal := uint64(limit + padding)
+	maxTotal := uint64(limit + maxPadding)
 	for total := uint64(0); len(b) > 0; {
 		header, headerBytes := binary.Uvarint(b)
 		if headerBytes <= 0 {

@@ -42,7 +42,7 @@ func (r *reading) bags(s federated.Grouped, names []string, clientRows [][]int32
 		return nil, fmt.Errorf("column %s: no training row has a word", r.t.Text)
 	}
 	bags := newBagList(vocabulary)
-	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
+	g := r.newGrouping()
 	for c, name := range names {
 		trainSamples, err := r.addBags(bags, train[c], s.Labels)
 		if err != nil {

@@ -94,9 +94,10 @@ func (n *nameColumn) missingRows() (rows []int) {
 // truthNumbers has the numbers that mean the same as the words for truths.
 var truthNumbers = map[string]string{"true": "1", "false": "0"}
 
-// joinTruths gives true the name 1, and false the name 0, where the column has these words and these
-// numbers and nothing else: files of one set differ so, as programs write a column of truths as numbers
-// once a row lacks its value. It reports whether it has changed any name.
+// joinTruths changes the names true to 1 and false to 0 in a column that has at least one of these words, at
+// least one of these numbers, and no other name. A table of several files has both where programs write the
+// column of one file as true and false, and that of another, in which a row lacks its value, as 1.0 and 0.0.
+// joinTruths reports whether it has changed any name.
 func (n *nameColumn) joinTruths() bool {
 	words := 0
 	for _, name := range n.List {
@@ -146,12 +147,12 @@ const maxClassName = 256
 // appear; the method labels turns these numbers into classes.
 type classNames struct {
 	nameColumn
-	// plain, unless it is 0, says that labels are whole numbers below it; 0 allows labels of any
-	// kind.
-	plain int
-	// noted are the names of the classes by number that the file's metadata has. Labels are numbers then;
-	// nil means that there are none.
-	noted []string
+	// plainClasses is the number of classes of a plain table, whose labels are whole numbers from 0 to
+	// plainClasses-1. It is 0 for other tables, whose labels may be of any kind.
+	plainClasses int
+	// metadataClasses are the names of the classes by number, as the file's metadata has them. Labels are these
+	// numbers then; nil means that the metadata has no names.
+	metadataClasses []string
 }
 
 // noLabel is the number that Hugging Face's datasets has for a sample without a label.
@@ -159,7 +160,7 @@ const noLabel = -1
 
 // newClassNames makes the reader of the label column of the mapping t. If the mapping lists
 // classes, only these are allowed. classes is the number of classes that the user wants, or 0 for
-// any number; it only bounds the labels of a plain table, which are whole numbers from 0 on.
+// any number. It is used for a plain table alone (see Plain), whose labels are whole numbers below it.
 func newClassNames(t *Table, classes int) *classNames {
 	c := new(classNames)
 	for _, name := range t.Classes {
@@ -167,7 +168,7 @@ func newClassNames(t *Table, classes int) *classNames {
 	}
 	c.closed = t.Classes != nil
 	if t.plain {
-		c.plain = cmp.Or(classes, federated.MaxClasses)
+		c.plainClasses = cmp.Or(classes, federated.MaxClasses)
 	}
 	return c
 }
@@ -176,20 +177,29 @@ func newClassNames(t *Table, classes int) *classNames {
 // label. Other errors are a label outside the classes that are known beforehand, more labels than
 // federated.MaxClasses, and a new label that a results file could not show.
 func (l *classNames) take(row int, c cell) error {
-	// A plain table has classes 0 to plain-1, and each row needs one.
-	isPlainClass := c.kind == wholeCell && c.integer >= 0 && c.integer < int64(l.plain)
-	if l.plain > 0 && !isPlainClass {
-		return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", c.name(), l.plain, l.plain-1)
+	// Each row of a plain table needs one of the classes 0 to plainClasses-1.
+	isPlainClass := c.kind == wholeCell && c.integer >= 0 && c.integer < int64(l.plainClasses)
+	if l.plainClasses > 0 && !isPlainClass {
+		return fmt.Errorf(
+			"label %.40v is outside the %d classes, want 0 to %d",
+			c.name(),
+			l.plainClasses,
+			l.plainClasses-1,
+		)
 	}
 	// The file's metadata names the classes by number. Its number for "no label" becomes a missing
 	// value.
-	if l.noted != nil {
+	if l.metadataClasses != nil {
 		isNumber := c.kind == wholeCell
 		switch {
 		case isNumber && c.integer == noLabel:
 			c = cell{}
-		case isNumber && (c.integer < 0 || c.integer >= int64(len(l.noted))):
-			return fmt.Errorf("label %d is outside the %d classes that the file's metadata names", c.integer, len(l.noted))
+		case isNumber && (c.integer < 0 || c.integer >= int64(len(l.metadataClasses))):
+			return fmt.Errorf(
+				"label %d is outside the %d classes that the file's metadata names",
+				c.integer,
+				len(l.metadataClasses),
+			)
 		}
 	}
 	// Only a name that is new needs the checks below.
@@ -208,16 +218,17 @@ func (l *classNames) take(row int, c cell) error {
 	return nil
 }
 
-// labels returns the class of each row, with -1 for a row without one, the number of classes, and
-// their names in the order of the classes; nil if the labels are the classes themselves. wanted is the number of
-// classes that is wanted, or 0 for any. The mapping's list of classes comes first.
+// labels returns the class of each row, with -1 for a row without one, and the number of classes. named are the
+// names of the classes by their numbers; nil if the labels are these numbers themselves. wanted is the number of
+// classes that is wanted, or 0 for any. Where the mapping lists the classes, that list gives their numbers;
+// otherwise the method classes finds them.
 func (l *classNames) labels(wanted int) (labels []int32, count int, named []string, err error) {
 	if l.closed {
 		if wanted != 0 && wanted != len(l.List) {
 			return nil, 0, nil, fmt.Errorf("the mapping names %d classes, want %d", len(l.List), wanted)
 		}
-		// The names were numbered in the order of the mapping before the first row, so index has
-		// classes.
+		// newClassNames numbered the names in the order of the mapping, so the number of a row's name, which
+		// index has, is the row's class.
 		return l.index, len(l.List), l.List, nil
 	}
 	classOf, count, named, err := l.classes(wanted)
@@ -240,17 +251,17 @@ func (l *classNames) labels(wanted int) (labels []int32, count int, named []stri
 // other labels are sorted, numbers by their value and words by their letters, and numbered in that order.
 func (l *classNames) classes(wanted int) (classOf []int32, count int, named []string, err error) {
 	numbers, allWhole := l.wholeNumbers()
-	if l.noted != nil && wanted != 0 && wanted != len(l.noted) {
-		return nil, 0, nil, fmt.Errorf("the file's metadata names %d classes, want %d", len(l.noted), wanted)
+	if l.metadataClasses != nil && wanted != 0 && wanted != len(l.metadataClasses) {
+		return nil, 0, nil, fmt.Errorf("the file's metadata names %d classes, want %d", len(l.metadataClasses), wanted)
 	}
-	if l.noted != nil && allWhole {
-		// Text cells that look like numbers were not held against the names when they were read.
-		count = len(l.noted)
+	if l.metadataClasses != nil && allWhole {
+		// take has checked the labels of cells of a type of integers. Labels that are texts are checked here.
+		count = len(l.metadataClasses)
 		if low, high := slices.Min(numbers), slices.Max(numbers); low < 0 || high >= int64(count) {
 			return nil, 0, nil, fmt.Errorf("labels from %d to %d are outside the %d classes that the file's metadata names",
 				low, high, count)
 		}
-		return asClasses(numbers), count, l.noted, nil
+		return asClasses(numbers), count, l.metadataClasses, nil
 	}
 	if allWhole && slices.Min(numbers) >= 0 && slices.Max(numbers) < federated.MaxClasses {
 		// Without a wanted number of classes, the largest label decides.
@@ -376,24 +387,27 @@ func newMatrix(width int, precise bool) *matrix {
 type roundingLoss struct {
 	// precise says that the values are kept as float64.
 	precise bool
-	// n counts the numbers, and origin is the first.
-	n, origin float64
-	// sum and squares are those of the differences from origin, which keep the digits that differ.
-	sum, squares float64
-	// worst is the largest error.
-	worst float64
+	// count is how many numbers there are, and origin the first of them.
+	count, origin float64
+	// sum is that of the differences of the numbers from origin, and sumOfSquares that of the squares of these
+	// differences. The sums of the numbers themselves would lose the digits in which large numbers differ.
+	sum, sumOfSquares float64
+	// largestError is the largest error of rounding one of the numbers.
+	largestError float64
 }
 
-// add takes the number in c into account, which is x as float64: its deviation, for which an origin near
-// the numbers keeps the sums of squares exact, and the error of rounding it.
+// add takes the number in the cell c into account. x is that number as float64. It adds the number to the sums
+// from which share computes the standard deviation, and notes the error of rounding it if that is the largest.
+// The error is how much float64 loses of a large whole number plus, unless precise is set, how much float32
+// loses of x.
 func (l *roundingLoss) add(c *cell, x float64) {
-	if l.n == 0 {
+	if l.count == 0 {
 		l.origin = x
 	}
-	l.n++
+	l.count++
 	d := x - l.origin
 	l.sum += d
-	l.squares += float64(d * d)
+	l.sumOfSquares += float64(d * d)
 	lost := 0.0
 	if math.Abs(x) >= maxExactWhole {
 		lost = c.lostIn(x)
@@ -401,11 +415,11 @@ func (l *roundingLoss) add(c *cell, x float64) {
 	if !l.precise {
 		lost += math.Abs(x - float64(float32(x)))
 	}
-	l.worst = max(l.worst, lost)
+	l.largestError = max(l.largestError, lost)
 }
 
-// addRun takes the numbers of a run into account. Those of a column of float32 lose nothing, so that
-// their deviation, which share would divide by, does not matter.
+// addRun takes the numbers of a run into account. It passes over those of a column of float32, which lose
+// nothing, so that share is 0 whatever their deviation is.
 func (l *roundingLoss) addRun(run *numberRun) {
 	if run.isSingle {
 		return
@@ -421,12 +435,12 @@ func (l *roundingLoss) addRun(run *numberRun) {
 // deviation. It is 0 if all numbers are equal.
 func (l *roundingLoss) share() float64 {
 	// The sums are of the differences from the first number, which have the variance of the numbers.
-	meanDifference := l.sum / l.n
-	variance := l.squares/l.n - float64(meanDifference*meanDifference)
+	meanDifference := l.sum / l.count
+	variance := l.sumOfSquares/l.count - float64(meanDifference*meanDifference)
 	if !(variance > 0) {
 		return 0
 	}
-	return l.worst / math.Sqrt(variance)
+	return l.largestError / math.Sqrt(variance)
 }
 
 // reserve extends the matrix to the given number of rows in all. Afterwards different columns may
@@ -445,7 +459,7 @@ func (m *matrix) column(columnIndex int, missing float64) taker {
 	m.losses[columnIndex] = loss
 	return func(row int, c cell) error {
 		i := row*m.width + columnIndex
-		// The rows of CSV come one by one, so that no room was made for them before.
+		// Only a file that announces its number of rows has made room for them (reading.reserve). CSV does not.
 		if i >= m.len() {
 			m.reserve(row + 1)
 		}
@@ -484,9 +498,13 @@ type texts struct {
 // A missing text is stored as an empty one and gives errMissing; more than federated.MaxSamples
 // bytes in all are an error.
 func (t *texts) take(_ int, c cell) error {
-	if c.kind == textCell || c.kind == bytesCell {
-		t.all = append(append(t.all, c.bytes...), c.text...)
-	} else {
+	switch c.kind {
+	case textCell:
+		t.all = append(t.all, c.text...)
+	case bytesCell:
+		t.all = append(t.all, c.bytes...)
+	default:
+		// A number in place of a text is written in digits.
 		t.all = append(t.all, c.name()...)
 	}
 	t.endOffsets = append(t.endOffsets, len(t.all))

@@ -173,13 +173,14 @@ type decimals struct {
 	// thousands has an example for each column of which points were taken for signs between thousands
 	// because of its values, in the order of the columns.
 	thousands []decimalSigns
-	// doubtful has the columns whose points may be decimal signs or separate thousands.
+	// doubtful has the columns whose points are read as decimal signs, but may separate thousands.
 	doubtful []decimalSigns
-	// points says that a column has numbers that can only have a decimal point.
-	points bool
+	// hasCertainPoint says that a column has numbers of which the point can only be a decimal one.
+	hasCertainPoint bool
 }
 
-// decimalColumns tells how the numbers of the columns are written, judged by all values of all files.
+// decimalColumns tells in which of the columns commas are decimal signs (d.commas), and notes what the user may
+// want to check (see decimals), judged by all values of all files.
 // columns are the columns to judge, and numeric are those of them that the mapping takes for numbers.
 // The option decimal, if set, decides for all columns. Otherwise only CSV files whose separator is no
 // comma can have decimal commas. If none of them has a comma behind its first line, nor a point where
@@ -219,7 +220,7 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d 
 			all.certainPoint = all.certainPoint || s.decimalPoints > 0
 		}
 	}
-	d.points = all.certainPoint
+	d.hasCertainPoint = all.certainPoint
 	for _, s := range signs {
 		isComma, err := s.decide(all)
 		if err != nil {

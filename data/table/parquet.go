@@ -76,7 +76,7 @@ func (p *parquetTable) each(wanted column, firstRow int) error {
 		field:    f,
 		wanted:   wanted,
 		firstRow: firstRow,
-		row:      noRow,
+		lastRow:  noRow,
 		lengths:  nestedLengths{counts: make([]int, f.Lists()+1)},
 	}
 	taker := parquetfile.Taker{Value: values.take}
@@ -102,29 +102,29 @@ type columnValues struct {
 	wanted column
 	// firstRow is the number in the table of the file's first row.
 	firstRow int
-	// row is the row of the last value, counted in the file.
-	row int
-	// lengths are those of the nested lists of that row, as far as it was read.
+	// lastRow is the row of the last value, counted in the file from 0; noRow before the first value.
+	lastRow int
+	// lengths counts the values of that row, as far as it was read, for the lengths of its nested lists.
 	lengths nestedLengths
 }
 
-// take takes the next value v of the column, which belongs to a row of the file. It is an error if the row has
-// one already and the column may not have lists.
+// take hands v, the next value of the column, to the column's taker. row is the row of v, counted in the file. It
+// is an error if the row has a value already and the column may not have lists.
 func (c *columnValues) take(row int, v parquet.Value) error {
-	if row != c.row {
+	if row != c.lastRow {
 		if err := c.endRow(); err != nil {
 			return err
 		}
 	}
-	// Empty and missing lists have a value that is no element, and are not counted.
+	// An empty or a missing list has a value in the file, too, but that is no element and is not counted.
 	if c.field.IsElement(v) {
 		c.lengths.counts[v.RepetitionLevel()]++
 	}
-	if row == c.row && !c.wanted.lists {
+	if row == c.lastRow && !c.wanted.lists {
 		return errors.New("a list of several values; want one value in a row (a list may be the only column of " +
 			"features)")
 	}
-	c.row = row
+	c.lastRow = row
 	value, err := newCell(c.field, v)
 	if err != nil {
 		return err
@@ -132,8 +132,10 @@ func (c *columnValues) take(row int, v parquet.Value) error {
 	return c.wanted.take(c.firstRow+row, value)
 }
 
-// takeNumbers takes all numbers of a page. It takes none, and reports false, if one of them is NaN, which
-// counts as missing, or too large, or if the column may not have the lists that they are in: take says so.
+// takeNumbers hands all numbers of a page, n, to the column's taker of runs. It hands out none and reports false
+// if one of them is NaN, which counts as missing, or too large, or if the column may not have the lists that they
+// are in. The caller then calls take for each of them, which finds the error. n.Levels are the repetition levels
+// of the numbers: 0 begins a row, and any other level continues its list.
 func (c *columnValues) takeNumbers(n parquetfile.Numbers) (taken bool, err error) {
 	hasLists := n.Levels != nil
 	if hasLists && !c.wanted.lists || !allFitFloat32(n.Values) {
@@ -146,25 +148,26 @@ func (c *columnValues) takeNumbers(n parquetfile.Numbers) (taken bool, err error
 		isSingle:  c.field.IsSingle(),
 	}
 	if !hasLists {
-		c.row = n.Row + len(n.Values) - 1
+		c.lastRow = n.Row + len(n.Values) - 1
 		return true, c.wanted.takeRun(run)
 	}
+	// Each pass hands out the numbers of one row: those from index first to end-1.
 	run.inOneRow = true
-	c.row = n.Row
-	for first := 0; first < len(n.Values); c.row++ {
-		// The row's list ends where the next row begins.
+	row := n.Row
+	for first := 0; first < len(n.Values); row++ {
+		// The next row begins at the next level of 0.
 		end := len(n.Values)
 		if next := bytes.IndexByte(n.Levels[first+1:], 0); next >= 0 {
 			end = first + 1 + next
 		}
-		run.row = c.firstRow + c.row
+		run.row = c.firstRow + row
 		run.values = n.Values[first:end]
+		c.lastRow = row
 		if err := c.wanted.takeRun(run); err != nil {
 			return true, err
 		}
 		first = end
 	}
-	c.row--
 	return true, nil
 }
 
@@ -182,29 +185,33 @@ func (c *columnValues) endRow() error {
 // nestedLengths counts the values of one row by their repetition level, from which the lengths of
 // its nested lists follow: a value of level 0 begins the row, and one of level k is the next element of the
 // lists of depth k, of which the outermost has depth 1.
-type nestedLengths struct{ counts []int }
+type nestedLengths struct {
+	// counts[k] is the number of values of level k.
+	counts []int
+}
 
 // end computes the lengths of the nested lists of the row that has ended, calls take with them, the
 // outermost first, and clears the counts for the next row. It returns an error if lists of one
 // level have different lengths.
 func (n *nestedLengths) end(take func([]int) error) error {
 	defer clear(n.counts)
-	total := n.counts[0]
+	elements := n.counts[0]
 	// A row without values has no list or an empty one.
-	if total == 0 {
+	if elements == 0 {
 		return nil
 	}
 	var lengths []int
-	// A value of a lower level begins an element of this level, too, so the counts add up to the number of
-	// elements of all lists of the level. outer is the number of these lists.
-	outer := 1
+	// The outermost list is one. The elements of its depth are the lists of the next depth, and so on.
+	lists := 1
 	for _, count := range n.counts[1:] {
-		total += count
-		if total%outer != 0 {
-			return fmt.Errorf("%d values in %d lists of different lengths; want equal ones", total, outer)
+		// A value of a lower level begins an element of this depth, too, so the counts up to this level add up to
+		// the elements of all lists of this depth.
+		elements += count
+		if elements%lists != 0 {
+			return fmt.Errorf("%d values in %d lists of different lengths; want equal ones", elements, lists)
 		}
-		lengths = append(lengths, total/outer)
-		outer = total
+		lengths = append(lengths, elements/lists)
+		lists = elements
 	}
 	return take(lengths)
 }
@@ -214,10 +221,11 @@ func (n *nestedLengths) end(take func([]int) error) error {
 // int64 becomes a text.
 func newCell(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 	switch {
-	// A null within a list stands for a missing value of a list that is there.
+	// A null that is an element stands for a missing value of a list that is there.
 	case f.IsElement(v) && v.IsNull():
 		c = cell{kind: realCell, real: math.NaN()}
 	case v.IsNull():
+		// The zero cell is a missing one.
 	case f.Kind == parquetfile.KindBytes:
 		c = cell{kind: bytesCell, bytes: v.Bytes()}
 	// A text of Parquet is valid only during the call, so f.Text copies it.
@@ -248,8 +256,8 @@ func ReadPlain(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped,
 	return Plain().read([]tableFile{file}, opt)
 }
 
-// Plain returns the mapping of a table with the columns client, x and y, whose labels are whole numbers
-// from 0.
+// Plain returns the mapping of a table with the columns client, x (the features) and y (the label), whose labels
+// are whole numbers from 0: the layout that package data reads without a mapping of the user.
 func Plain() Table {
 	return Table{
 		Client:   "client",

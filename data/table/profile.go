@@ -13,39 +13,39 @@ import (
 )
 
 // profile describes what a column holds, judged by the rows that a proposal looks at. A row is
-// counted in one of missing, real, texts and bytes; a row that is a list of values only sets list.
+// counted in one of missing, numbers, texts and bytes; a row that is a list of values only sets hasLists.
 type profile struct {
 	// name is the name of the column.
 	name string
-	// noted are the names of classes that the file's metadata has for the column; nil: none.
-	noted []string
+	// metadataClasses are the names of the column's classes by number, as the file's metadata has them; nil: none.
+	metadataClasses []string
 	// unusable names what the column holds if no model can use it; empty otherwise.
 	unusable string
-	// rows is the number of rows, last the last row, and lastMissing the last row that lacks a
+	// rows is the number of rows, lastRow the row of the last value, and lastMissingRow the last row that lacks a
 	// value; -1 stands for no row.
-	rows, last, lastMissing int
-	// missing counts the rows that lack a value, real those with a number, and wholes those with a
+	rows, lastRow, lastMissingRow int
+	// missing counts the rows that lack a value, numbers those with a number, and wholeNumbers those with a
 	// whole one.
-	missing, wholes, real int
+	missing, wholeNumbers, numbers int
 	// texts and bytes count the rows with a text or bytes, and images those whose bytes are an
 	// image.
 	texts, bytes, images int
 	// oddText is the last text that was found, an example for messages where all other rows have numbers.
 	oddText string
-	// length is the number of bytes of all texts together, and blanks the number of blanks in them, which
+	// textBytes is the number of bytes of all texts together, and blanks the number of blanks in them, which
 	// separate words.
-	length, blanks int
-	// dates is the number of rows with a date or a time of day as a text, and calendar the number of
+	textBytes, blanks int
+	// dates is the number of rows with a date or a time of day as a text, and numericDates the number of
 	// those with a date as a number, such as 20240131.
-	dates, calendar int
+	dates, numericDates int
 	// commas is the number of rows that hold numbers with commas, which may be decimal commas.
 	commas int
 	// groupText is the first of them whose points can only separate thousands, as in 1.052,95.
 	groupText string
 	// groupCommaText is the first whose commas can only separate thousands, as in 1,052.95.
 	groupCommaText string
-	// list says that at least one row has several values.
-	list bool
+	// hasLists says that at least one row has several values.
+	hasLists bool
 	// lengths are those of the nested lists of the first row.
 	lengths []int
 	// fractions counts numbers that have a decimal point, or whose type has one.
@@ -54,8 +54,8 @@ type profile struct {
 	ascending bool
 	// distinct has the names of the distinct values, at most maxDistinct.
 	distinct map[string]bool
-	// named has the numbers of runs whose names are in distinct.
-	named map[float64]bool
+	// namedNumbers has the numbers whose names takeRun has added to distinct.
+	namedNumbers map[float64]bool
 	// repeats is the number of rows with a name that was in distinct before. Of a column of numbers that is not
 	// called like one of clients it lacks the rows behind those with the first maxDistinct names.
 	repeats int
@@ -63,8 +63,8 @@ type profile struct {
 	isCalledClient bool
 	// manyDistinct says that there are more distinct values than that.
 	manyDistinct bool
-	// feature says that the proposal takes the column as a feature.
-	feature bool
+	// isFeature says that the proposal takes the column as a feature.
+	isFeature bool
 	// lowest and highest are the extremes of the numbers; +Inf and -Inf where there are none.
 	lowest, highest float64
 }
@@ -93,15 +93,15 @@ func (p *profile) take(row int, c cell) error {
 		return errStop
 	}
 	// A second cell of the same row: the row is a list.
-	if row == p.last {
-		p.list = true
+	if row == p.lastRow {
+		p.hasLists = true
 		if _, err := c.number(); err == errMissing {
 			p.countMissing()
 		}
 		return nil
 	}
 	p.rows = row + 1
-	p.last = row
+	p.lastRow = row
 	if c.kind == bytesCell {
 		p.takeBytes(&c)
 		return nil
@@ -113,7 +113,7 @@ func (p *profile) take(row int, c cell) error {
 	name := c.name()
 	x, err := c.number()
 	// Hugging Face's datasets write -1 for a class that is missing.
-	if p.noted != nil && name == "-1" {
+	if p.metadataClasses != nil && name == "-1" {
 		err = errMissing
 	}
 	switch {
@@ -154,23 +154,24 @@ func (p *profile) takeRun(run *numberRun) error {
 			return errStop
 		}
 		// A second number of the same row: the row is a list, of which one number stands for all.
-		if row == p.last {
-			p.list = true
+		if row == p.lastRow {
+			p.hasLists = true
 			return nil
 		}
 		p.rows = row + 1
-		p.last = row
+		p.lastRow = row
 		p.count(row, x, !run.isInteger)
 		p.countNumberNames(x)
 	}
 	return nil
 }
 
-// countNumberNames counts the number x by its name, which is written only where it matters: for a number
-// that may be a date, and for one whose name is not known yet.
+// countNumberNames counts the number x among the distinct values and the dates. Both are told by its name, the
+// number in digits, which takes time to write. So the name is written only for a number that may be a date, and
+// for one that is not in namedNumbers while distinct still takes names.
 func (p *profile) countNumberNames(x float64) {
-	// A look at each number takes time, which only a column of clients is worth once its names are many.
-	isKnown := (!p.manyDistinct || p.isCalledClient) && p.named[x]
+	// Once distinct is full, repeats is of use for a column of clients alone, so other numbers are not looked up.
+	isKnown := (!p.manyDistinct || p.isCalledClient) && p.namedNumbers[x]
 	if isKnown {
 		p.repeats++
 	}
@@ -182,11 +183,11 @@ func (p *profile) countNumberNames(x float64) {
 	c := cell{kind: realCell, real: x}
 	name := c.name()
 	if calendarNumber.MatchString(name) {
-		p.calendar++
+		p.numericDates++
 	}
 	if isNew {
 		p.addName(name)
-		p.named[x] = true
+		p.namedNumbers[x] = true
 	}
 }
 
@@ -202,18 +203,21 @@ func (p *profile) takeBytes(c *cell) {
 	}
 }
 
-// takeList adds a row whose text is a list of numbers, or a number with a comma, which may be a decimal one. It
-// reports false and adds nothing for another row.
+// takeList adds the row of the cell c if its text is a list of numbers, or a number with a comma, which may be a
+// decimal one. It reports whether it has added the row; for any other cell it does nothing.
 func (p *profile) takeList(c *cell) bool {
+	// An error with a comma in the text means that the comma may be a decimal one, as in 2,34 or 1.052,95.
 	words, err := c.words()
 	areParts := words != nil && !slices.ContainsFunc(words, func(word string) bool { return !isPart(word) })
 	if err != nil && strings.Contains(c.text, ",") && areParts {
 		p.commas++
 		text := strings.TrimSpace(c.text)
 		if grouped.MatchString(text) {
+			// Its points can only separate thousands.
 			p.groupText = cmp.Or(p.groupText, strings.Clone(text))
 		}
 		if groupedByCommas.MatchString(text) {
+			// Its commas can only separate thousands.
 			p.groupCommaText = cmp.Or(p.groupCommaText, strings.Clone(text))
 		}
 		return true
@@ -222,7 +226,7 @@ func (p *profile) takeList(c *cell) bool {
 	if !isList {
 		return false
 	}
-	p.list = true
+	p.hasLists = true
 	for _, word := range words {
 		if _, err := parseNumber(word); err == errMissing {
 			p.countMissing()
@@ -236,21 +240,21 @@ func (p *profile) takeNumber(row int, c *cell, x float64, name string) {
 	p.count(row, x, c.isFraction())
 	// A date such as 20240131 is told by its digits in the file, as float32 rounds numbers beyond 2^24.
 	if calendarNumber.MatchString(name) {
-		p.calendar++
+		p.numericDates++
 	}
 }
 
-// count counts the row of the number x, which isFraction says to be written as a fraction, even if it is whole.
+// count counts the row of the number x. isFraction says that x is written as a fraction, even if it is whole.
 func (p *profile) count(row int, x float64, isFraction bool) {
 	p.ascending = (row == 0 || p.ascending) && x > p.highest
 	p.lowest = min(p.lowest, x)
 	p.highest = max(p.highest, x)
-	p.real++
+	p.numbers++
 	if isFraction {
 		p.fractions++
 	}
 	if x == math.Trunc(x) {
-		p.wholes++
+		p.wholeNumbers++
 	}
 }
 
@@ -258,7 +262,7 @@ func (p *profile) count(row int, x float64, isFraction bool) {
 func (p *profile) takeText(text string) {
 	p.texts++
 	p.oddText = text
-	p.length += len(text)
+	p.textBytes += len(text)
 	p.blanks += strings.Count(text, " ")
 	if date.MatchString(text) {
 		p.dates++
@@ -275,25 +279,25 @@ func isPart(word string) bool {
 // countMissing counts the row of the present cell as one that lacks a value. A row is counted once,
 // however many values its list lacks.
 func (p *profile) countMissing() {
-	if p.lastMissing != p.last {
+	if p.lastMissingRow != p.lastRow {
 		p.missing++
-		p.lastMissing = p.last
+		p.lastMissingRow = p.lastRow
 	}
 }
 
 // areNumbers reports whether the column can serve as numbers: it has at least one, and neither texts,
 // bytes nor lists.
 func (p *profile) areNumbers() bool {
-	isSingle := p.unusable == "" && !p.list
+	isSingle := p.unusable == "" && !p.hasLists
 	hasOthers := p.texts > 0 || p.bytes > 0
-	return isSingle && p.real > 0 && !hasOthers
+	return isSingle && p.numbers > 0 && !hasOthers
 }
 
 // areWords reports whether the column can serve as words: short texts, less than 64 bytes on average,
 // that are neither dates nor sentences.
 func (p *profile) areWords() bool {
-	isSingle := p.unusable == "" && !p.list
-	areShort := p.texts > 0 && p.length < 64*p.texts
+	isSingle := p.unusable == "" && !p.hasLists
+	areShort := p.texts > 0 && p.textBytes < 64*p.texts
 	return isSingle && areShort && p.dates == 0 && !p.areSentences()
 }
 
@@ -303,7 +307,7 @@ const fewWords = 50
 // mayBeFeatures reports whether the column has words alone, so few different ones that each may become a
 // feature.
 func (p *profile) mayBeFeatures() bool {
-	return p.real == 0 && p.areWords() && p.mayBeClasses(fewWords)
+	return p.numbers == 0 && p.areWords() && p.mayBeClasses(fewWords)
 }
 
 // areSentences reports whether the texts of the column are sentences, of three words or more on
@@ -325,13 +329,13 @@ func (p *profile) mayBeClasses(limit int) bool {
 		limit = min(limit, 100)
 	}
 	// Numbers with a decimal point are measurements, even if all of them happen to be whole.
-	if p.areNumbers() && p.fractions == p.real {
+	if p.areNumbers() && p.fractions == p.numbers {
 		limit = min(limit, maxFractionClasses)
 	}
 	if p.manyDistinct || len(p.distinct) < 2 || len(p.distinct) > min(limit, max(2, p.rows/2)) {
 		return false
 	}
-	return p.areWords() || p.areNumbers() && p.wholes == p.real
+	return p.areWords() || p.areNumbers() && p.wholeNumbers == p.numbers
 }
 
 // isRowNumber reports whether the column numbers the rows: whole numbers that grow by 1 from each row
@@ -339,7 +343,7 @@ func (p *profile) mayBeClasses(limit int) bool {
 func (p *profile) isRowNumber() bool {
 	// Whole numbers that ascend and span as many as there are rows leave none out.
 	hasNoGap := p.highest-p.lowest == float64(p.rows-1)
-	return p.rows > 2 && p.wholes == p.rows && p.ascending && hasNoGap
+	return p.rows > 2 && p.wholeNumbers == p.rows && p.ascending && hasNoGap
 }
 
 // isParts reports whether the column says which rows are held out. All values must be words for a
@@ -408,9 +412,9 @@ func (c *profile) reasonUnused() string {
 	case c.areSentences():
 		return fmt.Sprintf(
 			"texts of %d bytes on average; want text in the place of features for a model that reads them",
-			c.length/c.texts,
+			c.textBytes/c.texts,
 		)
-	case c.real > 0:
+	case c.numbers > 0:
 		return fmt.Sprintf("numbers, but %s and the like in %d of %d rows", shown(c.oddText), c.texts, c.rows)
 	}
 	return fmt.Sprintf("words, %s different", distinctCount(c))

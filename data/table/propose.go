@@ -134,17 +134,17 @@ func propose(file, label string, t Table) (_ *Proposal, err error) {
 // classes of a column differently.
 func profilesOf(files []tableFile) (profiles []*profile, wanted []column, err error) {
 	for _, name := range files[0].columns() {
-		noted, err := namedClasses(files, name)
+		metadataClasses, err := namedClasses(files, name)
 		if err != nil {
 			return nil, nil, err
 		}
 		p := &profile{
-			name:        name,
-			noted:       noted,
-			last:        -1,
-			lastMissing: -1,
-			distinct:    map[string]bool{},
-			named:       map[float64]bool{},
+			name:            name,
+			metadataClasses: metadataClasses,
+			lastRow:         -1,
+			lastMissingRow:  -1,
+			distinct:        map[string]bool{},
+			namedNumbers:    map[float64]bool{},
 
 			isCalledClient: hasWord(name, clientWords),
 			lowest:         math.Inf(1),
@@ -162,8 +162,9 @@ func profilesOf(files []tableFile) (profiles []*profile, wanted []column, err er
 			take:     p.take,
 			nested:   p.takeLengths,
 		}
-		// Among the numbers of classes that the file's metadata names, -1 is a missing one, which take knows.
-		if noted == nil {
+		// Where the file's metadata names the classes, -1 is a class that is missing. Only the method take treats it
+		// so, which gets the numbers one by one.
+		if metadataClasses == nil {
 			profiled.takeRun = p.takeRun
 		}
 		wanted = append(wanted, profiled)
@@ -275,7 +276,7 @@ const fewClients = 5
 // several rows, so that there are at most half as many values as rows. Where values are too many to be counted,
 // the first of them tell.
 func (c *profile) isClient() bool {
-	isName := c.bytes == 0 && !c.list
+	isName := c.bytes == 0 && !c.hasLists
 	values := len(c.distinct)
 	hasSeveralRows := values > 1 && values <= max(2, c.rows/2)
 	if c.manyDistinct {
@@ -337,7 +338,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 	// What has no meaning now is listed for the user, with the reason.
 	for _, c := range free {
 		isPredicted := c.name == p.Table.Label || slices.Contains(p.Table.Target, c.name)
-		isInput := c.feature || c.name == p.Table.Text
+		isInput := c.isFeature || c.name == p.Table.Text
 		if !isPredicted && !isInput {
 			p.unused = append(p.unused, shown(c.name)+" ("+c.reasonUnused()+")")
 		}
@@ -423,7 +424,7 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 			})
 		}
 	}
-	find("its metadata", func(c *profile) bool { return c.noted != nil && !c.list })
+	find("its metadata", func(c *profile) bool { return c.metadataClasses != nil && !c.hasLists })
 	byName(labelWords)
 	find("the last column", func(c *profile) bool {
 		areClasses := c.mayBeClasses(fewClasses) || c.areWords() && c.mayBeClasses(maxDistinct)
@@ -450,14 +451,14 @@ func findLabel(free []*profile, last *profile) (label *profile, grounds string) 
 func (p *Proposal) addLabel(label *profile, grounds string) {
 	isLabel := label != nil && label.isLabel()
 	switch {
-	case label != nil && label.noted != nil:
+	case label != nil && label.metadataClasses != nil:
 		p.Table.Label = label.name
 		p.add(
 			"label",
 			quoted(label.name),
 			"%d classes that the file's metadata names (%s); %s",
-			len(label.noted),
-			federated.ShortList(names.Of(label.noted, shown)),
+			len(label.metadataClasses),
+			federated.ShortList(names.Of(label.metadataClasses, shown)),
 			grounds,
 		)
 	case !isLabel && p.Table.Text != "":
@@ -548,7 +549,7 @@ func (c *profile) isLabel() bool {
 // word.
 func (p *Proposal) guessFeatures(free []*profile) {
 	for _, c := range free {
-		if c.unusable == "" && (c.list || c.bytes > 0) {
+		if c.unusable == "" && (c.hasLists || c.bytes > 0) {
 			p.takeWhole(c)
 			return
 		}
@@ -592,14 +593,14 @@ func (p *Proposal) guessFeatures(free []*profile) {
 // kinds, or are sentences, and none is a date.
 func (c *profile) areLongTexts() bool {
 	areTexts := c.unusable == "" && c.dates == 0 && c.texts > 0
-	areLong := c.length >= 20*c.texts
+	areLong := c.textBytes >= 20*c.texts
 	return areTexts && (areLong || c.manyDistinct || c.areSentences())
 }
 
 // takeWhole proposes the column c of lists, bytes or images as the only input.
 func (p *Proposal) takeWhole(c *profile) {
 	p.Table.Features = []string{c.name}
-	c.feature = true
+	c.isFeature = true
 	kind := "lists of numbers"
 	if c.bytes > 0 {
 		kind = "bytes, each a number from 0 to 1"
@@ -614,7 +615,7 @@ func (p *Proposal) takeWhole(c *profile) {
 // takeText proposes the column text as the only input, by its words or by its first tokens.
 func (p *Proposal) takeText(text *profile) {
 	p.Table.Text = text.name
-	mean := text.length / text.texts
+	mean := text.textBytes / text.texts
 	// Sentences of a class are told apart by their words.
 	if p.labelled && text.areSentences() {
 		p.Table.Tokens = wordTokens
@@ -649,7 +650,7 @@ func (p *Proposal) takeNumbers(numeric, free []*profile) {
 		p.Table.Features = []string{"*"}
 	}
 	for _, c := range numeric {
-		c.feature = true
+		c.isFeature = true
 	}
 	kind := "a column"
 	if len(numeric) > 1 {
@@ -664,7 +665,7 @@ func (p *Proposal) takeWords(few []*profile) {
 	n := 0
 	for _, c := range few {
 		p.Table.Words = append(p.Table.Words, c.name)
-		c.feature = true
+		c.isFeature = true
 		n += len(c.distinct)
 	}
 	p.add("words", listed(p.Table.Words), "each of %d words becomes a feature of 0 or 1", n)
@@ -746,7 +747,7 @@ func (p *Proposal) guessScale(numeric []*profile) {
 	for _, c := range numeric {
 		lowest = min(lowest, c.lowest)
 		highest = max(highest, c.highest)
-		allWhole = allWhole && c.wholes == c.real
+		allWhole = allWhole && c.wholeNumbers == c.numbers
 	}
 	// side would be the width and height of a square image.
 	side := int(math.Sqrt(float64(len(numeric))))
@@ -779,13 +780,13 @@ func (p *Proposal) guessMissing(columns []*profile) {
 	for _, c := range columns {
 		// Columns without a meaning may lack what they like.
 		others := append(slices.Clip(p.Table.Target), p.Table.Label, p.Table.Client, p.Table.Split)
-		hasMeaning := c.feature || slices.Contains(others, c.name)
+		hasMeaning := c.isFeature || slices.Contains(others, c.name)
 		lacksSome := c.missing > 0 && c.missing < c.rows
 		if !hasMeaning || !lacksSome {
 			continue
 		}
 		// Bytes and pixels are whole numbers, which a mean is not.
-		hasMean := c.feature && c.bytes == 0 && p.Table.Scale != scalePixels
+		hasMean := c.isFeature && c.bytes == 0 && p.Table.Scale != scalePixels
 		// One column that needs rows left out decides for all.
 		if !hasMean || c.missing >= c.rows/2 {
 			lacks = c
@@ -812,14 +813,14 @@ func (p *Proposal) guessMissing(columns []*profile) {
 // guessDecimal proposes decimal commas where points separate thousands, unless another column has
 // decimal points. It warns of columns of numbers whose points may be either sign.
 func (p *Proposal) guessDecimal(columns []*profile, found decimals) {
-	if found.thousands != nil && !found.points {
+	if found.thousands != nil && !found.hasCertainPoint {
 		p.Table.Decimal = decimalComma
 		examples := names.Of(found.thousands, exampleOfThousands)
 		p.add("decimal", decimalComma, "points separate thousands, as in %s", federated.ShortList(examples))
 	}
 	found.keepDoubts(func(name string) bool {
-		isFeature := slices.ContainsFunc(columns, func(c *profile) bool { return c.name == name && c.feature })
-		return isFeature || slices.Contains(p.Table.Target, name)
+		isUsed := slices.ContainsFunc(columns, func(c *profile) bool { return c.name == name && c.isFeature })
+		return isUsed || slices.Contains(p.Table.Target, name)
 	})
 	p.Doubt = found.doubt()
 	if p.Doubt != "" {

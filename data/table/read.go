@@ -21,7 +21,7 @@ type reading struct {
 	t Table
 	// options are the options of the run, such as the seed of the split.
 	options federated.Options
-	// columns are those that have a meaning, in the order in which their errors are reported.
+	// columns are those that the mapping names, in the order in which their errors are reported.
 	columns []column
 
 	// rows is the number of rows that have been read completely.
@@ -29,6 +29,8 @@ type reading struct {
 	// heldOut lists ranges of rows, from the first to behind the last, that are held out by the
 	// name of their file.
 	heldOut [][2]int
+
+	// The fields from client to times read columns of the mapping. A field is nil if the mapping has no such column.
 
 	// client reads the names of the clients.
 	client *nameColumn
@@ -42,7 +44,8 @@ type reading struct {
 	matrix *matrix
 	// words holds the features that stand for words, which follow those of matrix.
 	words []*words
-	// vector holds the features of a table that has all of them in one column.
+	// vector holds the features of a table that has all of them in one column, which may be one of lists or
+	// images. A table with features has either vector or matrix.
 	vector *vectors
 	// targets reads the numbers to predict.
 	targets *matrix
@@ -222,7 +225,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		if err != nil {
 			return nil, fmt.Errorf("column %s: %w", r.t.Label, err)
 		}
-		if r.t.Classes == nil && r.label.noted == nil && r.options.Classes == 0 {
+		if r.t.Classes == nil && r.label.metadataClasses == nil && r.options.Classes == 0 {
 			s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
 		}
 	}
@@ -259,7 +262,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	if r.text != nil {
 		return r.tokens(s, names, clientRows)
 	}
-	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
+	g := r.newGrouping()
 	// scaleRows are the rows from which mean and deviation are computed.
 	var scaleRows []int32
 	for c, name := range names {
@@ -279,12 +282,21 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	if err := r.features(&s, scaleRows); err != nil {
 		return nil, err
 	}
-	return r.inTime(g.Set(s))
+	return r.withTimes(g.Set(s))
 }
 
-// inTime gives the samples of a set, which are the table's rows, the times of the rows, if they have any. An
-// error of the set's making is returned as it is.
-func (r *reading) inTime(s *federated.Grouped, err error) (*federated.Grouped, error) {
+// newGrouping returns a grouping without clients, to which the caller adds those of the table.
+func (r *reading) newGrouping() federated.Grouping {
+	return federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, MarksHeldOut: r.marksHeldOut()}
+}
+
+// marksHeldOut reports whether the table itself says which rows are held out: by a column of the mapping, or by
+// the name of a file.
+func (r *reading) marksHeldOut() bool { return r.split != nil || r.heldOut != nil }
+
+// withTimes sets the times of the samples of the set s, which are the table's rows, if the mapping has a column of
+// times; otherwise it returns s as it is. err is the error with which s was made, and is returned, too.
+func (r *reading) withTimes(s *federated.Grouped, err error) (*federated.Grouped, error) {
 	if err != nil || r.times == nil {
 		return s, err
 	}

@@ -324,7 +324,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 		}
 		// The mapping's own names go before.
 		if t.Classes == nil {
-			r.label.noted = noted
+			r.label.metadataClasses = noted
 		}
 	}
 	for i := range r.columns {

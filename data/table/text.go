@@ -31,7 +31,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 	// One token more than the alphabet has stands for padding and for what is unknown.
 	s.About.Vocabulary = len(alphabet.Tokens) + 1
 	s.About.Alphabet = alphabet.Tokens
-	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
+	g := r.newGrouping()
 	// With a label, each row is a sample of its own.
 	if r.label != nil {
 		if r.rows > maxText/r.t.Window {
@@ -46,7 +46,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 			g.Add(name, train, held)
 		}
 		s.Rows = rows
-		return r.inTime(g.Set(s))
+		return r.withTimes(g.Set(s))
 	}
 	// Without a label, samples are windows of a text, which overlap and are not stored one by one.
 	s.Rows = &federated.TextRows{Window: r.t.Window}
@@ -61,8 +61,9 @@ func (r *reading) tokens(s federated.Grouped, names []string, clientRows [][]int
 	}
 	s.About.Classes = s.About.Vocabulary
 	s.About.Labels = append([]string{""}, alphabet.Tokens...)
-	// Texts that are too short leave no window behind the training part.
-	if len(g.Held) == 0 && len(g.Train) > 0 && !g.Marked {
+	// Texts that are too short leave no window behind the training part: the held-out text has a fifth of the
+	// tokens behind the first window (see addClient), and must itself be longer than a window.
+	if len(g.Held) == 0 && len(g.Train) > 0 && !g.MarksHeldOut {
 		return nil, fmt.Errorf(
 			"no sample is held out for validation; want a client with more than %d tokens of text, six windows",
 			6*r.t.Window,
@@ -124,7 +125,7 @@ type windows struct {
 // them for training and those held out. If nothing says which rows are held out, the last fifth of
 // the windows is. No window of training reaches into the held-out text.
 func (w *windows) addClient(rows []int32) (train, held []int32, err error) {
-	if w.split != nil || w.heldOut != nil {
+	if w.marksHeldOut() {
 		// The client's number decides only where rows are held out at random.
 		const anyClient = 0
 		trainRows, heldRows := w.splitRows(anyClient, rows)

@@ -72,7 +72,7 @@ func (p *profile) instants() string {
 		return ""
 	}
 	// All numbers of the column are dates.
-	if p.calendar == p.real {
+	if p.numericDates == p.numbers {
 		return fmt.Sprintf("dates as numbers, such as %s", p.smallestName())
 	}
 	startOf := func(year int) float64 { return float64(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).Unix()) }

@@ -27,10 +27,11 @@ type vectors struct {
 	// vectorOf holds for each row that is complete the number of its vector: the vectors of the rows that
 	// have values are stored one behind the other. -1 means that the row has none.
 	vectorOf []int32
-	// stored is the number of vectors, those of complete rows that have values.
-	stored int
-	// open says that the last row is a list of which more values may come.
-	open bool
+	// vectorCount is the number of vectors: those of complete rows that have values.
+	vectorCount int
+	// isListOpen says that the row behind the complete ones, of number len(vectorOf), has begun as a list, of
+	// which more values may come.
+	isListOpen bool
 	// isBytes says that the rows are bytes or images, not lists of numbers.
 	isBytes bool
 
@@ -76,7 +77,7 @@ func (v *vectors) take(row int, c cell) error {
 		return err
 	}
 	// The rows that are complete have an entry in v.vectorOf. The list of the row behind them may still be open.
-	continuesList := v.open && row == len(v.vectorOf)
+	continuesList := v.isListOpen && row == len(v.vectorOf)
 	if continuesList {
 		return v.append(c, words)
 	}
@@ -93,7 +94,7 @@ func (v *vectors) take(row int, c cell) error {
 		return errNumberAfterBytes
 	}
 	// The list stays open, because the next cell of the same row belongs to it.
-	v.open = true
+	v.isListOpen = true
 	return v.append(c, words)
 }
 
@@ -113,9 +114,10 @@ func (v *vectors) takeRun(run *numberRun) error {
 	return nil
 }
 
-// takePart takes numbers of one row, as take does one by one.
+// takePart takes numbers of one row, as take does one by one. They continue the row's list if the calls before
+// have begun it.
 func (v *vectors) takePart(part *numberRun) error {
-	continuesList := v.open && part.row == len(v.vectorOf)
+	continuesList := v.isListOpen && part.row == len(v.vectorOf)
 	if !continuesList {
 		if err := v.beginRow(part.row); err != nil {
 			return err
@@ -123,21 +125,23 @@ func (v *vectors) takePart(part *numberRun) error {
 		if v.isBytes {
 			return errNumberAfterBytes
 		}
-		v.open = true
+		v.isListOpen = true
 	}
-	before := v.values.len()
+	firstIndex := v.values.len()
 	v.values.appendRun(part)
+	// Float32 loses nothing. In the first row the width is not known yet, and no loss is noted.
 	if v.width > 0 && !part.isSingle {
 		c := cell{kind: realCell}
 		for i, x := range part.values {
 			c.real = x
-			v.addLoss(&c, x, before+i)
+			v.addLoss(&c, x, firstIndex+i)
 		}
 	}
 	return v.checkWidth()
 }
 
-// beginRow closes the row before. It returns an error unless row is the next one.
+// beginRow closes the list of the row before, if one is open, and checks that row is the next one. If it is not,
+// the row has a value already, and its next value does not belong to a list of numbers: that is an error.
 func (v *vectors) beginRow(row int) error {
 	if err := v.close(); err != nil {
 		return err
@@ -201,26 +205,27 @@ func (v *vectors) addLoss(c *cell, x float64, i int) {
 			v.losses[i].precise = v.values.precise
 		}
 	}
-	// The v.stored vectors before this row have v.width values each.
-	indexInRow := i - v.stored*v.width
+	// The vectors before this row have v.width values each.
+	indexInRow := i - v.vectorCount*v.width
 	// A row that is too long fails when it is closed.
 	if indexInRow < v.width {
 		v.losses[indexInRow].add(c, x)
 	}
 }
 
-// close completes the list of the last row; without an open list it does nothing. The first list
+// close completes the row whose list is open; without an open list it does nothing. The first list
 // sets the width. It returns an error if a later list has another number of values.
 func (v *vectors) close() error {
-	if !v.open {
+	if !v.isListOpen {
 		return nil
 	}
-	v.open = false
+	v.isListOpen = false
 	if v.width == 0 {
 		v.width = v.values.len()
 		v.widen()
 	}
-	if n := v.values.len() - v.stored*v.width; n != v.width {
+	// What lies behind the vectors of the rows before are the values of this row.
+	if n := v.values.len() - v.vectorCount*v.width; n != v.width {
 		return fmt.Errorf("row %d has %d numbers after rows of %d", len(v.vectorOf), n, v.width)
 	}
 	v.completeRow()
@@ -229,8 +234,8 @@ func (v *vectors) close() error {
 
 // completeRow notes that the values of the present row are complete: they are the next vector.
 func (v *vectors) completeRow() {
-	v.vectorOf = append(v.vectorOf, int32(v.stored))
-	v.stored++
+	v.vectorOf = append(v.vectorOf, int32(v.vectorCount))
+	v.vectorCount++
 }
 
 // image adds a row whose value is b: raw bytes, or an image as PNG, JPEG or GIF, which is decoded
@@ -372,8 +377,8 @@ const maxHoles = 1 << 24
 // v.hole. At least one row must have a value, so that v.width is known. It returns an error if so many
 // rows lack a value that the fill would take much more memory than the data.
 func (v *vectors) spread() error {
-	missing := len(v.vectorOf) - v.stored
-	if missing > 8*v.stored && missing > maxHoles/v.width {
+	missing := len(v.vectorOf) - v.vectorCount
+	if missing > 8*v.vectorCount && missing > maxHoles/v.width {
 		return fmt.Errorf("%d of %d rows have no value; want a file without them", missing, len(v.vectorOf))
 	}
 	if v.isBytes {

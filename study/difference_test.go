@@ -195,13 +195,31 @@ func TestComparison_TimeToLevel(t *testing.T) {
 		for i := range 2000 {
 			end := float64(i) / 500
 			c := &Cell{Schedule: "fixed"}
-			c.quality, c.Tail = metric.Metric{Lower: lower}, end
+			c.timedMetric, c.Tail = metric.Metric{Lower: lower}, end
 			c.validations.Observe(1, end)
 			(&Comparison{Reference: "fixed"}).setLevel([]*Cell{c})
-			if !c.quality.Reaches(end, c.Level) {
+			if !c.timedMetric.Reaches(end, c.Level) {
 				t.Fatalf("a run that ends at %v does not come to its level, %v", end, c.Level)
 			}
 		}
+	}
+}
+
+// Where a run was never evaluated, all at its point are timed by their training losses. The higher accuracy of
+// the others is better nevertheless.
+func TestDifference_UnevaluatedRun(t *testing.T) {
+	c := planted(rand.New(rand.NewPCG(3, 3)), 20, 5)
+	unevaluated := Cell{Schedule: "error", Config: config.Config{Seed: 0}}
+	unevaluated.Tail = math.NaN()
+	c.Runs = append(c.Runs, unevaluated)
+	cells := make([]*Cell, len(c.Runs))
+	for i := range c.Runs {
+		cells[i] = &c.Runs[i]
+	}
+	c.setLevel(cells)
+	d := c.Table().Differences()[0]
+	if got := d.Verdict(); d.Mean <= 0 || got != "better" {
+		t.Errorf("an accuracy that is higher by %.3g is called %q", d.Mean, got)
 	}
 }
 

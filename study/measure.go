@@ -32,8 +32,11 @@ type measured struct {
 
 	// steps holds K_r of each round.
 	steps []int
-	// quality is the metric that must reach Level.
+	// quality is the metric by which runs are compared.
 	quality metric.Metric
+	// timedMetric is the metric that must reach Level: quality, or trainingLoss if some run at the same point was
+	// never evaluated.
+	timedMetric metric.Metric
 	// validations and losses collect the values over virtual time.
 	validations, losses Tail
 	// reference is the reference's run with the same seed at the same point. It is nil if there is
@@ -110,6 +113,7 @@ func (c *Cell) measureRounds() error {
 	finalValue := metrics.Value(c.Summary.Metric(quality.Name).Validation)
 	c.validations.End(end, finalValue, spacing)
 	c.quality = quality.Metric
+	c.timedMetric = quality.Metric
 	c.Tail = c.validations.Mean(end)
 	c.TailLoss = c.losses.Mean(end)
 	return nil
@@ -118,7 +122,7 @@ func (c *Cell) measureRounds() error {
 // timedValues returns the values whose first crossing of the level is the run's time to the level: the metric
 // by which runs are compared, or the training loss where a run at the same point was never evaluated.
 func (c *Cell) timedValues() *Tail {
-	if c.quality == trainingLoss {
+	if c.timedMetric == trainingLoss {
 		return &c.losses
 	}
 	return &c.validations
@@ -127,18 +131,19 @@ func (c *Cell) timedValues() *Tail {
 // trainingLoss stands for the metric of runs that are timed by their training loss.
 var trainingLoss = metric.Metric{Name: "training loss", Lower: true}
 
-// setLevel sets the level that all runs at one point of the grids, cells, are to reach: the value of the
-// metric for which the time is compared. It is evaluate.target or, without one, the worst of the values at
-// which the runs of the reference schedule ended, after each was made worse by the standard deviation of its
-// last values, rounded to the easier side. So every run of the reference reaches that level, and none by its
-// best moment alone. Where a run was never evaluated, the level is one of the training loss, and the target
-// does not count. It is NaN without a run of the reference.
+// setLevel sets the level that all runs at one point of the grids, cells, are to reach: a value of the metric by
+// which runs are compared, to which their times are measured. It is evaluate.target. Without a target it follows
+// from the runs of the reference schedule: the mean over each run's end, made worse by the standard deviation of
+// the values in that mean, gives one value a run, of which the level is the worst, rounded to the easier side. So
+// every run of the reference reaches the level in the end, and need not be lucky once. If a run was never
+// evaluated, the level is one of the training loss, and the target does not count. It is NaN without a run of the
+// reference.
 func (r *Comparison) setLevel(cells []*Cell) {
 	target := cells[0].Config.Evaluate.Target
 	if slices.ContainsFunc(cells, func(c *Cell) bool { return math.IsNaN(c.Tail) }) {
 		// A run was never evaluated, so all are timed by their training losses.
 		for _, c := range cells {
-			c.quality = trainingLoss
+			c.timedMetric = trainingLoss
 		}
 		target = nil
 	}
@@ -149,12 +154,12 @@ func (r *Comparison) setLevel(cells []*Cell) {
 			continue
 		}
 		end := c.Summary.VirtualSeconds
-		ended := c.quality.Worsen(c.timedValues().Mean(end), c.timedValues().noise(end))
-		if math.IsNaN(level) || c.quality.Better(level, ended) {
+		ended := c.timedMetric.Worsen(c.timedValues().Mean(end), c.timedValues().noise(end))
+		if math.IsNaN(level) || c.timedMetric.Better(level, ended) {
 			level = ended
 		}
 	}
-	level = roundToEasier(level, cells[0].quality.Lower)
+	level = roundToEasier(level, cells[0].timedMetric.Lower)
 	// A target of the configuration takes precedence over what the reference reached.
 	if target != nil {
 		level = *target
@@ -180,7 +185,8 @@ func roundToEasier(level float64, lowerIsBetter bool) float64 {
 // timeToLevels finds when each of the runs with one seed at one point reaches the level, and sets their
 // partners: the reference's run and, for a control, the run that it controls.
 func (r *Comparison) timeToLevels(cells []*Cell) {
-	// All runs are averaged over a span of the same virtual time, a part of the shortest run.
+	// The mean that must reach the level is one over a span of virtual time, a twentieth (1/spans) of the shortest
+	// run, which is the same for all runs.
 	span := math.Inf(1)
 	var reference *Cell
 	for _, c := range cells {
@@ -190,7 +196,7 @@ func (r *Comparison) timeToLevels(cells []*Cell) {
 		}
 	}
 	for _, c := range cells {
-		reachesLevel := func(mean float64) bool { return c.quality.Reaches(mean, c.Level) }
+		reachesLevel := func(mean float64) bool { return c.timedMetric.Reaches(mean, c.Level) }
 		c.TimeToLevel = c.timedValues().firstReaching(span, reachesLevel)
 		// The reference has no partner of its own.
 		if c != reference {
@@ -251,5 +257,5 @@ func levelName(runs []Cell) string {
 	}
 	// A level follows from a run that did not diverge, so there is one.
 	completed := slices.IndexFunc(runs, func(c Cell) bool { return c.Diverged == "" })
-	return fmt.Sprintf("%s %.4g", metric.Title(runs[completed].quality.Name), value)
+	return fmt.Sprintf("%s %.4g", metric.Title(runs[completed].timedMetric.Name), value)
 }

@@ -119,7 +119,7 @@ func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Requ
 	q = f.base
 	started := time.Now()
 	q.Race = f.race.Seconds()
-	q.Used = func() float64 { return cputime.Since(started).Seconds() }
+	q.ProcessorSeconds = func() float64 { return cputime.Since(started).Seconds() }
 	// The plan loads the configuration again, with other sets for each setting.
 	q.ConfigFiles = f.config
 	q.Sets = f.setsOf(c)

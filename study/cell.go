@@ -89,9 +89,10 @@ func Identity(c config.Config) (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(c.Task)+"\n"+strings.Join(list, "\n")))), nil
 }
 
-// withoutRunValues returns a copy of c without the values that a run fills in when it starts, so that the
-// configurations of planned and of played runs can be compared. A run takes the population, the
-// cohort, the batch and the constants of the theory from its data, and the kernel from its machine.
+// withoutRunValues returns a configuration without the values that a run fills in when it starts, so that the
+// configurations of planned and of played runs can be compared. A run takes the population, the cohort, the
+// batch and the constants of the theory from its data, the metric from its model, and the kernel from its
+// machine. What the configuration itself says of these is removed, too.
 func withoutRunValues(resolved config.Config) config.Config {
 	resolved.Kernel = config.AutoKernel
 	if !resolved.IsSynthetic() && !resolved.DevicesAlone() {

@@ -119,6 +119,7 @@ func (r *Row) difference(q quantity) (d Difference) {
 	d.Row = r
 	d.Quantity = q.name
 	d.quantity = q
+	// Without added seeds, firstStageSeeds is 0 and the interval that of an ordinary mean.
 	d.Estimated = statistics.TwoStage(d.BySeed, r.firstStageSeeds)
 	// A mean over only those seeds that were fast enough would be biased, so there is none.
 	if d.OnlyPartnerReaches+d.OnlyRowReaches > 0 {
@@ -129,7 +130,7 @@ func (r *Row) difference(q quantity) (d Difference) {
 
 // reproduces reports whether the control alone produces the effect: whether its runs are seen to differ from the
 // reference in the same direction as the schedule's runs do. d compares the control with the schedule, and
-// effect the schedule with the reference.
+// effect the schedule with the reference. The interval of effect must leave out zero.
 func (d *Difference) reproduces(effect *Difference) bool {
 	var values []float64
 	for i := range d.Row.Cells {

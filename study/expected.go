@@ -211,7 +211,7 @@ func (r *Row) point() []string {
 
 // runsAt returns the complete runs of a schedule at one point of the grids, in the order of their seeds.
 // firstStage has those of the seeds with which the study began, before it added seeds to make an interval
-// narrower; they stand first in runs. All runs are of the first stage if no seeds were added.
+// narrower; they stand first in runs. If no seeds were added, firstStage is empty.
 func (t *Table) runsAt(schedule string, point []string) (runs, firstStage []Cell) {
 	for _, row := range t.Rows {
 		if row.Schedule == schedule && slices.Equal(row.point(), point) {

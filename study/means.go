@@ -104,8 +104,8 @@ func (r *Comparison) newRow(quantities []quantity, runs []Cell) *Row {
 		Diverged: len(runs) - len(completed),
 		Cells:    completed,
 	}
-	// The seeds of the first stage are the lowest. They decided how many others were added, and their
-	// deviation counts.
+	// The seeds of the first stage are the lowest. They decided how many others were added, so that only their
+	// deviation counts (see statistics.TwoStage). If none were added, no run is counted here.
 	secondStageSeed := r.Runs[0].Config.Seed + uint64(r.Plan.Until.firstStageSeeds)
 	for _, c := range completed {
 		if c.Config.Seed < secondStageSeed {

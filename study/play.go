@@ -185,7 +185,7 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	if c.Reused {
 		return nil
 	}
-	// Notices and calls of Done must not overlap.
+	// Notices and calls of CellDone must not overlap.
 	p.reporting.Lock()
 	defer p.reporting.Unlock()
 	kind := "run"
@@ -206,7 +206,9 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	return p.CellDone()
 }
 
-// options are those of one cell's run. Runs side by side share one display of progress and of notices.
+// options are those of one cell's run. Runs side by side share one display: their notices are merged, and their
+// progress becomes that of the study. A single run at a time shows its own progress if the caller takes it
+// (p.Run.Progress), and otherwise that of the study (p.Progress).
 func (p *player) options(c *Cell) run.Options {
 	options := p.Run
 	options.Until = p.Until
@@ -223,7 +225,7 @@ func (p *player) options(c *Cell) run.Options {
 			options.Progress = p.watch(c)
 		}
 	}
-	// The caller has the last word.
+	// Adjust of the caller may change any of these options.
 	if p.Adjust != nil {
 		p.Adjust(c, &options)
 	}

@@ -47,7 +47,7 @@ func quantities(names []string) []quantity {
 		{name: "relative_sgd_steps", cost: true, title: "relative", value: (*Cell).relativeSteps},
 		{name: "tail_training_loss", title: "training loss", value: func(c *Cell) float64 { return c.TailLoss }},
 	}
-	// Each metric has two columns: its last value, and its best.
+	// Each metric has two columns here: the value of the final model, and the best value of any round.
 	for _, name := range names {
 		list = append(list,
 			quantity{

@@ -157,9 +157,9 @@ func (t *Table) divergedNotes() []string {
 	return list
 }
 
-// curveColumn is the column of rounds that shows how well runs learned over time: the validation metric
-// by which they are compared, or the training loss if not all schedules have a tail of that metric. It is
-// empty if nothing was learned.
+// curveColumn is the column of rounds.csv that shows how well runs learned over time: the validation metric by which
+// they are compared or, if a run has no tail of that metric, the training loss, as the mean over a window of rounds
+// that the schedules see. It is empty if nothing was learned.
 func (t *Table) curveColumn() string {
 	hasValueForAllRuns := func(name string) bool {
 		i := slices.IndexFunc(t.quantities, func(q quantity) bool { return q.name == name })
@@ -191,7 +191,10 @@ func (r *Row) webForm(grids []Grid) webRow {
 	}
 	first := &r.Cells[0]
 	row.Point = settings(grids, r.Values, func(key string) bool { return !choosesSchedule(key) })
-	row.Schedule = strings.TrimSuffix(r.Schedule, "-"+first.Control)
+	// A control is drawn with the schedule that it controls, whose name its own begins with.
+	if first.Control != "" {
+		row.Schedule = strings.TrimSuffix(r.Schedule, "-"+first.Control)
+	}
 	return row
 }
 

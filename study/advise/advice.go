@@ -109,6 +109,7 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 			loss.Origin = "calculated: at the start"
 		}
 	} else {
+		// Nothing is known yet of L, mu, the variance, Gamma and G. F*, the last of [constants], has a value.
 		sourceList = sources(theorem1, "", "", "", "", "", "taken as 0, as in Eq. 13")
 		// Each missing constant is reported by the flag that would give it.
 		for _, required := range []struct {
@@ -425,6 +426,8 @@ func (a *Advice) add(elapsed, loss float64, usedK int) {
 // Write prints the advice to w for people: the constants with their sources, a row for each time,
 // and the notes.
 func (a *Advice) Write(w io.Writer) error {
+	communication := a.Round[0]
+	localStep := a.Round[1]
 	fmt.Fprintf(
 		w,
 		"%s: %d clients a round, K_0 = %d, eta_0 = %g; a round takes %.4g s and %.4g s a local step\n\n",
@@ -432,8 +435,8 @@ func (a *Advice) Write(w io.Writer) error {
 		a.N,
 		a.K,
 		a.Eta,
-		a.Round[0],
-		a.Round[1],
+		communication,
+		localStep,
 	)
 	if err := WriteSources(w, a.Constants); err != nil {
 		return err
@@ -447,7 +450,8 @@ func (a *Advice) Write(w io.Writer) error {
 		}
 		return text + "\t"
 	}
-	// The local steps that were used are known only along a run.
+	// The local steps that were used are known only along a run. Rows whose W is the time ahead (a.end is set)
+	// also show the time that has elapsed.
 	showsUsedK := slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.Used > 0 })
 	looksAhead := a.end > 0
 	fmt.Fprintf(

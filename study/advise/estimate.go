@@ -145,6 +145,7 @@ func probeGradients(ctx context.Context, p *problem.Problem, last []float32) (k 
 		}
 	}
 	k.G = math.Sqrt(maxMeanSquare)
+	// Theorem 1 has Σ p_c² σ_c². With equal weights p_c = 1/Clients that is the mean of σ_c² divided by Clients.
 	k.Variance = max(variance[0], variance[1]) / float64(k.Clients)
 	// The three sums are |x − y|², (∇F(x) − ∇F(y))·(x − y) and |∇F(x) − ∇F(y)|².
 	distanceSquared := 0.0

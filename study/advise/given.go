@@ -22,8 +22,8 @@ type Given struct {
 	Form theory.Form
 }
 
-// constants are those of Theorem 1, with their keys below theory in a configuration. pointers returns
-// where each is stored among the found and the given ones.
+// constants are those of Theorem 1, with their keys below theory in a configuration. pointers returns two pointers
+// to a constant: to its field in theory.Constants, which is never nil, and to the given value, nil if none is given.
 var constants = []struct {
 	name, unit, key string
 	pointers        func(*theory.Constants, *Given) (found, given *float64)
@@ -70,10 +70,11 @@ func WriteSources(w io.Writer, list []Source) error {
 	return t.Flush()
 }
 
-// settle replaces constants that were found by given ones: by those in g or else by those in the
-// configuration's theory keys. It changes their values in theorem1, and value and origin in sourceList, which
-// is in the order of [constants]. A convex run's configuration holds what was calculated; such a value keeps
-// its origin. A constant that is neither found nor given is 0.
+// settle decides the value of each constant: the one in g or else in the configuration's theory keys (keys), or else
+// the one that was found, calculated or estimated, or else 0. It writes the value to theorem1, and the value with
+// its origin to sourceList, which is in the order of [constants]; before, both hold what was found. A run of a
+// convex task writes the calculated constants into its configuration. They are not given by anybody, so a key with
+// just the value that was found leaves its origin as it is.
 func settle(sourceList []Source, g Given, keys config.Theory, theorem1 *theory.Constants) {
 	theorem1.Form = g.Form
 	configured := Given{
@@ -101,7 +102,7 @@ func settle(sourceList []Source, g Given, keys config.Theory, theorem1 *theory.C
 			value = new(float64)
 			origin = "not given: 0"
 		}
-		// The configuration of a convex run holds just what was calculated.
+		// The run itself has written the value that was found into its configuration.
 		if isConfigured && wasFound && *value == source.Value {
 			continue
 		}

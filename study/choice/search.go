@@ -234,8 +234,9 @@ func compareErrors(a, b []float64) int {
 // all returns the errors of the search and then those of the fresh seeds.
 func (s *Standing) all() []float64 { return slices.Concat(s.Searched, s.Fresh) }
 
-// differencesFrom returns the setting's errors less those of another setting, seed by seed. It leaves out seeds that
-// one of the two lacks. A difference is NaN if one of its runs has no result.
+// differencesFrom returns the setting's errors less those of another setting, seed by seed. It leaves out seeds with
+// which one of the two was not tried. All settings are tried with the same seeds in the same order, so the errors at
+// one index are of one seed. A difference is NaN if one of its runs has no result.
 func (s *Standing) differencesFrom(other *Standing) []float64 {
 	var differences []float64
 	for i := range min(len(s.Searched), len(other.Searched)) {

@@ -67,6 +67,8 @@ func (p *Plan) train(ctx context.Context, dir string, o study.Options) error {
 			p.trainedSettings = append(p.trainedSettings, s)
 		}
 	}
+	// search finds the best of the trained settings. errorOf gives the error of a setting's run by the index of the
+	// run among the setting's cells.
 	search := func(errorOf func(*Setting, int) float64) (err error) {
 		try := p.trial(ctx, dir, o, errorOf)
 		p.outcome, err = choice.Search(len(p.trainedSettings), alwaysFresh, p.request.Limits, try)
@@ -75,8 +77,9 @@ func (p *Plan) train(ctx context.Context, dir string, o study.Options) error {
 	if err := search(p.rankingError()); err != nil {
 		return err
 	}
-	// The chosen setting misses the target with the fewest seeds, so if it misses it with one, every setting
-	// does. The best model then decides. What was trained is read again, not trained again.
+	// Settings that reach the target with more seeds rank first. So if the chosen one misses it with a seed, no
+	// setting reaches it with all, and the quality at the end decides instead. The search is then repeated; its runs
+	// are complete, so they are only read again.
 	missesTarget := slices.ContainsFunc(p.outcome.Chosen().Searched, math.IsNaN)
 	if p.request.Goal == Target && missesTarget {
 		for _, s := range p.trainedSettings {
@@ -159,14 +162,16 @@ func (p *Plan) rankingError() func(*Setting, int) float64 {
 // of the run among the setting's cells. It is NaN if the run diverged.
 func (p *Plan) tailError(s *Setting, run int) float64 { return p.quality.Error(s.Trained.tails[run]) }
 
-// cell is the run of a setting with its n-th seed. All settings are evaluated at the same times, because the
-// mean over the end of a run must not depend on how often it was evaluated.
+// cell is the run of a setting with its n-th seed, counted from 0, for the plan's virtual time. Its folder is below
+// dir. All settings are evaluated at the same times, because the mean over the end of a run must not depend on how
+// often it was evaluated.
 func (p *Plan) cell(s *Setting, n int, dir string) study.Cell {
 	c := s.config
 	c.Seed += uint64(n)
 	c.Stop = config.Stop{VirtualSeconds: p.Seconds}
 	if c.Evaluate.EverySeconds == 0 {
-		// As often as the configuration as it is would be evaluated in its rounds.
+		// The configuration itself would be evaluated so often in the plan's time: after every Evaluate.Every of
+		// its rounds, of which the median over the draws counts.
 		configured := p.configuredSetting()
 		evaluations := configured.Rounds.P50 / float64(configured.config.Evaluate.Every)
 		if p.request.Race > 0 {

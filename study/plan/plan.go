@@ -52,13 +52,14 @@ type Plan struct {
 	outcome *choice.Outcome
 }
 
-// Make times the settings of a request, trains as many as the request says and recommends one. Trained
-// runs lie in dir, where another Make finds them. progress is told how many draws of the total are done,
-// before anything is trained.
+// Make forecasts the time and the cost of each setting of a request without training (simulateTimes), trains as many
+// as the request says and recommends one. Trained runs lie in dir, where another Make finds them. progress is called
+// while times are simulated, with the number of draws of the fleet that are done, and their total.
 func Make(ctx context.Context, q Request, dir string, o study.Options, progress func(done, total int)) (*Plan, error) {
+	// began is the processor time of the process so far, in seconds, which a race does not count.
 	began := 0.0
 	if q.Race > 0 {
-		began = q.Used()
+		began = q.ProcessorSeconds()
 	}
 	list, impossible, err := q.settings(ctx)
 	if err != nil {
@@ -124,9 +125,10 @@ func (p *Plan) sortByTraining() {
 	p.Settings = sorted
 }
 
-// Score says in which order settings are trained, the highest first. It does not rank them: the
-// package's comment explains it.
-func (s *Setting) Score() float64 { return math.Sqrt(s.Work.P50) * s.Rounds.P50 }
+// trainingPriority says in which order settings are trained, the highest first: it is the root of the local steps of
+// all clients times the number of rounds, both medians over the draws. It does not rank the settings: the package's
+// comment explains it.
+func (s *Setting) trainingPriority() float64 { return math.Sqrt(s.Work.P50) * s.Rounds.P50 }
 
 // simulateTimes simulates each setting of list q.Draws times for a number of virtual seconds, or until it has
 // the updates that the request asks for, and sets its Usage. The settings run side by side. progress may be nil.

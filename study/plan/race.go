@@ -16,9 +16,9 @@ import (
 	"fedpace/study/choice"
 )
 
-// heats says how far each heat of a race plays its settings: a heat of 9 plays them for one ninth of the plan's
-// virtual time.
-var heats = []float64{9, 3, 1}
+// heatDivisors says how far each heat of a race plays its settings: heat i ends at the plan's virtual time divided by
+// heatDivisors[i].
+var heatDivisors = []float64{9, 3, 1}
 
 // keptInHeat is one over the part of a heat's settings that go on to the next, at least two of them.
 const keptInHeat = 3
@@ -35,12 +35,12 @@ type race struct {
 
 	// began is what the process had used when the plan began, in seconds of processor time.
 	began float64
-	// training is the processor time that the heats took, and steps are the local steps of all clients
-	// in them, from which the cost of more is foretold.
-	training, steps float64
-	// fields holds, by heat, the settings that were played to it, the best first. It has no entry for a heat that the
-	// budget had no time for.
-	fields [][]*Setting
+	// trainingSeconds is the processor time that the heats took so far, and trainedSteps is about the number of local
+	// steps of all clients in them. Their ratio foretells the cost of further steps.
+	trainingSeconds, trainedSteps float64
+	// settingsByHeat holds, by heat, the settings that were played to it, the best first. It has no entry for a heat
+	// that the budget had no time for.
+	settingsByHeat [][]*Setting
 	// cells holds a setting's runs, one for each seed, and tails, by heat, their quality at its end, NaN
 	// where a run diverged.
 	cells map[*Setting][]study.Cell
@@ -75,7 +75,7 @@ func (p *Plan) race(ctx context.Context, dir string, o study.Options, began floa
 		}
 		return 0
 	})
-	for heat := range heats {
+	for heat := range heatDivisors {
 		var err error
 		field, err = r.run(ctx, field, heat)
 		if err != nil {
@@ -84,7 +84,7 @@ func (p *Plan) race(ctx context.Context, dir string, o study.Options, began floa
 		if len(field) == 0 {
 			break
 		}
-		r.fields = append(r.fields, field)
+		r.settingsByHeat = append(r.settingsByHeat, field)
 		// The best part of the field goes on to the next heat. Of settings with the same results one is enough.
 		kept := max(2, len(field)/keptInHeat)
 		field = r.distinct(field, heat)
@@ -93,13 +93,13 @@ func (p *Plan) race(ctx context.Context, dir string, o study.Options, began floa
 	return r.conclude()
 }
 
-// run plays a heat, an index of [heats], of as many of the first settings of field as the budget has time for, and
+// run plays a heat, an index of [heatDivisors], of as many of the first settings of field as the budget has time for, and
 // returns them, the best first. Half of what is left of the budget, in seconds of processor time, is for a heat
 // that others follow. In the first heat two settings are played whatever they cost; a later one that has no time
 // for two has none.
 func (r *race) run(ctx context.Context, field []*Setting, heat int) ([]*Setting, error) {
 	isFirst := heat == 0
-	isLast := heat == len(heats)-1
+	isLast := heat == len(heatDivisors)-1
 	if isFirst {
 		// What a step costs is known from the first setting's heat.
 		if err := r.play(ctx, field[:1], heat); err != nil {
@@ -126,7 +126,7 @@ func (r *race) run(ctx context.Context, field []*Setting, heat int) ([]*Setting,
 		return nil, err
 	}
 	sorted := slices.Clone(field)
-	slices.SortStableFunc(sorted, func(a, b *Setting) int { return cmp.Compare(r.error(a, heat), r.error(b, heat)) })
+	slices.SortStableFunc(sorted, func(a, b *Setting) int { return cmp.Compare(r.meanError(a, heat), r.meanError(b, heat)) })
 	return sorted, nil
 }
 
@@ -145,12 +145,13 @@ func (r *race) distinct(field []*Setting, heat int) (list []*Setting) {
 }
 
 // used returns the processor time that the plan has taken so far, in seconds.
-func (r *race) used() float64 { return r.plan.request.Used() - r.began }
+func (r *race) used() float64 { return r.plan.request.ProcessorSeconds() - r.began }
 
-// affordable returns how many of the first settings of field can be played in a heat within so many
-// seconds of processor time, by what local steps have cost so far.
+// affordable returns how many of the settings of field, from the first on, can be played to the end of a heat within
+// an allowance of processor time, in seconds. It takes the mean cost of a local step so far for that of all further
+// ones.
 func (r *race) affordable(field []*Setting, heat int, allowance float64) int {
-	perStep := r.training / max(1, r.steps)
+	perStep := r.trainingSeconds / max(1, r.trainedSteps)
 	cost := 0.0
 	for i, s := range field {
 		cost += float64(perStep * r.stepsIn(s, heat))
@@ -162,24 +163,25 @@ func (r *race) affordable(field []*Setting, heat int, allowance float64) int {
 }
 
 // stepsIn returns about how many local steps all clients of a setting take between the end of the heat before this
-// one and its own end, over all seeds. A heat goes to one part in heats[heat] of the plan's virtual time, and
+// one and its own end, over all seeds. A heat goes to one part in heatDivisors[heat] of the plan's virtual time, and
 // s.Work forecasts the local steps of one run in all of that time.
 func (r *race) stepsIn(s *Setting, heat int) float64 {
-	partOfTime := 1 / heats[heat]
+	partOfTime := 1 / heatDivisors[heat]
 	if heat > 0 {
 		// The runs continue where the heat before has left them.
-		partOfTime -= 1 / heats[heat-1]
+		partOfTime -= 1 / heatDivisors[heat-1]
 	}
 	return float64(partOfTime*s.Work.P50) * float64(r.plan.request.Seeds)
 }
 
-// play plays settings to the end of a heat, with every seed, and measures them.
+// play plays settings to the end of a heat, with every seed, and measures them. It adds the processor time and the
+// local steps of that to r's sums, from which [race.affordable] foretells what further settings cost.
 func (r *race) play(ctx context.Context, settings []*Setting, heat int) error {
 	p := r.plan
-	until := p.Seconds / heats[heat]
+	until := p.Seconds / heatDivisors[heat]
 	o := r.o
 	// The last heat goes to the end of the runs.
-	if heat+1 < len(heats) {
+	if heat+1 < len(heatDivisors) {
 		o.Until = until
 	}
 	var cells []study.Cell
@@ -188,18 +190,18 @@ func (r *race) play(ctx context.Context, settings []*Setting, heat int) error {
 			cells = append(cells, p.cell(s, n, r.dir))
 		}
 	}
-	before := p.request.Used()
+	before := p.request.ProcessorSeconds()
 	if err := study.Play(ctx, r.dir, cells, o); err != nil {
 		return err
 	}
-	r.training += p.request.Used() - before
+	r.trainingSeconds += p.request.ProcessorSeconds() - before
 	var err error
 	p.quality, err = cells[0].Run().Quality()
 	if err != nil {
 		return err
 	}
 	for i, s := range settings {
-		r.steps += r.stepsIn(s, heat)
+		r.trainedSteps += r.stepsIn(s, heat)
 		r.cells[s] = cells[i*p.request.Seeds : (i+1)*p.request.Seeds]
 		tails, err := r.measure(s, heat)
 		if err != nil {
@@ -219,10 +221,10 @@ func (r *race) measure(s *Setting, heat int) (tails []float64, err error) {
 		switch {
 		case c.Diverged != "":
 		// The final model is evaluated, too.
-		case heat == len(heats)-1:
+		case heat == len(heatDivisors)-1:
 			tail, _, err = c.EndTail()
 		default:
-			tail, _, err = c.TailAt(r.plan.Seconds / heats[heat])
+			tail, _, err = c.TailAt(r.plan.Seconds / heatDivisors[heat])
 		}
 		if err != nil {
 			return nil, err
@@ -234,7 +236,7 @@ func (r *race) measure(s *Setting, heat int) (tails []float64, err error) {
 
 // error returns the mean error of a setting at the end of a heat, the lower the better. It is infinite if a
 // seed has no value.
-func (r *race) error(s *Setting, heat int) float64 {
+func (r *race) meanError(s *Setting, heat int) float64 {
 	tails := r.tails[s][heat]
 	e := statistics.EstimateMean(tails)
 	if e.N < len(tails) {
@@ -247,9 +249,9 @@ func (r *race) error(s *Setting, heat int) float64 {
 // and how sure that is. The settings of that heat become the trained settings of the plan, compared seed by seed.
 func (r *race) conclude() error {
 	p := r.plan
-	heat := len(r.fields) - 1
-	p.trainedSettings = r.fields[heat]
-	if math.IsInf(r.error(p.trainedSettings[0], heat), 1) {
+	heat := len(r.settingsByHeat) - 1
+	p.trainedSettings = r.settingsByHeat[heat]
+	if math.IsInf(r.meanError(p.trainedSettings[0], heat), 1) {
 		return errors.New("plan: no setting of the race has a result with every seed: one run of each has diverged, " +
 			"or was not evaluated (evaluate.every_seconds)")
 	}
@@ -316,8 +318,9 @@ func (r *race) answer() (lines []string) {
 // chosen one, in the last heat that it was in.
 func (r *race) nextBest(q question) string {
 	chosen := r.plan.Chosen
-	for heat := len(r.fields) - 1; heat >= 0; heat-- {
-		for _, s := range r.fields[heat] {
+	for heat := len(r.settingsByHeat) - 1; heat >= 0; heat-- {
+		// The settings are sorted, so the first one with another answer is the best of those.
+		for _, s := range r.settingsByHeat[heat] {
 			if q.value(s) == q.value(chosen) {
 				continue
 			}
@@ -332,7 +335,7 @@ func (r *race) nextBest(q question) string {
 				verdict = "told apart"
 			}
 			return fmt.Sprintf("Next best is %s, behind by %s after %s: %s.",
-				q.value(s), e.Digits(3), human.VirtualTime(r.plan.Seconds/heats[heat]), verdict)
+				q.value(s), e.Digits(3), human.VirtualTime(r.plan.Seconds/heatDivisors[heat]), verdict)
 		}
 	}
 	return "Nothing else was raced."
@@ -342,14 +345,14 @@ func (r *race) nextBest(q question) string {
 func (r *race) sureness() string {
 	p := r.plan
 	// This is the last heat that was played.
-	heat := len(r.fields) - 1
+	heat := len(r.settingsByHeat) - 1
 	text := fmt.Sprintf("How sure: by %d %s, with 95 %% intervals, and favoured by the choice",
 		p.request.Seeds, human.Plural(p.request.Seeds, "seed"))
-	if heat == len(heats)-1 {
+	if heat == len(heatDivisors)-1 {
 		return text + "; the last two or more were played to the end."
 	}
 	return text + fmt.Sprintf("; after %s of %s, so who is ahead at the end is not known (a larger --race).",
-		human.VirtualTime(p.Seconds/heats[heat]), human.VirtualTime(p.Seconds))
+		human.VirtualTime(p.Seconds/heatDivisors[heat]), human.VirtualTime(p.Seconds))
 }
 
 // cost says in a sentence how many settings each heat played, for how long in virtual time, and how much of the
@@ -357,8 +360,8 @@ func (r *race) sureness() string {
 func (r *race) cost() string {
 	p := r.plan
 	var played []string
-	for heat, field := range r.fields {
-		played = append(played, fmt.Sprintf("%d to %s", len(field), human.VirtualTime(p.Seconds/heats[heat])))
+	for heat, field := range r.settingsByHeat {
+		played = append(played, fmt.Sprintf("%d to %s", len(field), human.VirtualTime(p.Seconds/heatDivisors[heat])))
 	}
 	return fmt.Sprintf("Spent: %.3g s of %.3g s of processor time; of %d settings, all of them timed, %s.",
 		r.used(), p.request.Race, len(p.Settings), strings.Join(played, ", "))

@@ -15,7 +15,7 @@ func racing(budget float64, used func() float64) Request {
 	q.Schedules = []string{"fixed", "rounds"}
 	q.Grids = []study.Grid{{Key: "schedule.k0", Values: []string{"1", "2", "8"}}}
 	q.Race = budget
-	q.Used = used
+	q.ProcessorSeconds = used
 	q.Limits = choice.Limits{Seeds: 2}
 	return q
 }
@@ -100,7 +100,7 @@ func TestRace_AffordableByCost(t *testing.T) {
 		field[i] = &Setting{}
 		field[i].Work.P50 = 900
 	}
-	r := &race{plan: &Plan{request: Request{Limits: choice.Limits{Seeds: 2}}}, training: 10, steps: 1000}
+	r := &race{plan: &Plan{request: Request{Limits: choice.Limits{Seeds: 2}}}, trainingSeconds: 10, trainedSteps: 1000}
 	// A ninth of 900 steps with 2 seeds is 200 steps, or 2 s. The next heat adds two ninths: 4 s.
 	for _, c := range []struct {
 		heat      int

@@ -47,8 +47,8 @@ type Request struct {
 	// Race is a budget of processor time in seconds. Settings then race in heats within it, in place of
 	// the trainings that Learn and the limits but Seeds speak of. 0 means no race.
 	Race float64
-	// Used returns what the process has used of processor time, in seconds. A race needs it.
-	Used func() float64
+	// ProcessorSeconds returns the processor time that the process has used so far, in seconds. A race needs it.
+	ProcessorSeconds func() float64
 
 	// seconds is the virtual time of each setting, as Hours or the configuration says.
 	seconds float64
@@ -66,7 +66,7 @@ func (q *Request) countsUpdates() bool { return q.Goal == Updates || q.Goal == E
 
 // sortKey returns the number by which settings are sorted before anything is trained, the lowest
 // first: the median time or energy of the updates, by which they are ranked, or else the negative
-// score, which says only what is trained first.
+// priority of their training, which says only what is trained first.
 func (q *Request) sortKey(s *Setting) float64 {
 	switch q.Goal {
 	case Updates:
@@ -74,7 +74,7 @@ func (q *Request) sortKey(s *Setting) float64 {
 	case Energy:
 		return s.Joules.P50
 	}
-	return -s.Score()
+	return -s.trainingPriority()
 }
 
 // check returns an error that names the key of the configuration that the request needs and that is not
@@ -130,6 +130,7 @@ const maxSettings = 2000
 // every round, and the closing rule where it is not all, or a cohort has fewer than three clients. races
 // says that a deadline is wanted, in place of the first updates.
 func (s *Setting) defaultGrids(races bool) []study.Grid {
+	// The grids are about the configuration as it would be run, with its real devices.
 	c := &s.real
 	// sharesOf returns shares of n as whole numbers of at least 1, each once.
 	sharesOf := func(n int, shares ...float64) (list []string) {
@@ -146,6 +147,7 @@ func (s *Setting) defaultGrids(races bool) []study.Grid {
 		grids = append(grids, study.Grid{Key: "cohort", Values: sharesOf(c.Cohort, 0.5, 1)})
 	}
 	_, waitsForAll := c.Close.(closing.All)
+	// Where every device takes part in every round, only the simulated form (s.config) has a cohort: all of them.
 	if waitsForAll && s.config.Cohort > 2 {
 		closes := "{rule: first, n: 80%}"
 		if races {

@@ -101,7 +101,7 @@ func (p *Plan) columns() table.Columns[*Setting] {
 		},
 		{Name: "at_most", Of: func(s *Setting) any { return s.AtMost }},
 		{Name: "as_configured", Of: func(s *Setting) any { return s.AsConfigured }},
-		{Name: "score", Of: func(s *Setting) any { return s.Score() }},
+		{Name: "score", Of: func(s *Setting) any { return s.trainingPriority() }},
 		{Name: "seeds", Of: func(s *Setting) any { return s.outcome().Seeds }},
 		{Name: "diverged", Of: func(s *Setting) any { return s.outcome().Diverged }},
 		{Name: "tail", Title: tail, Of: func(s *Setting) any { return s.outcome().Tail }, Text: (*Setting).tailText},
@@ -205,6 +205,7 @@ func (p *Plan) notes(hidden int) (omitted, about string) {
 
 // Write writes the plan for people: a table, the recommendation, and what is not known.
 func (p *Plan) Write(w io.Writer) error {
+	// A race has an answer of a few lines, which says all that people need.
 	if len(p.Answer) > 0 {
 		_, err := fmt.Fprintln(w, strings.Join(p.Answer, "\n"))
 		return err

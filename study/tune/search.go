@@ -64,8 +64,9 @@ func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Lim
 	return nil
 }
 
-// playFurther plays those settings of a group that are at these indices with count seeds from the first on.
-// Seeds are counted from the first of the tuning, and all of these lie behind those of the rungs.
+// playFurther plays those settings of a group that are at these indices with the seeds numbered first to
+// first+count-1. Seeds are numbered as in [Result.search]: first is r.Seeds or more, as the rungs have played those
+// before. The runs lie in the folder dir.
 func (r *Result) playFurther(
 	ctx context.Context,
 	group []*Setting,
@@ -74,6 +75,7 @@ func (r *Result) playFurther(
 	dir string,
 	o study.Options,
 ) error {
+	// furtherCells has no runs with the seeds of the rungs, so its index 0 is seed number r.Seeds.
 	begin := first - r.Seeds
 	var cells []study.Cell
 	for _, i := range settings {
@@ -82,15 +84,16 @@ func (r *Result) playFurther(
 	if err := study.Play(ctx, dir, cells, o); err != nil {
 		return err
 	}
-	// Play has changed the cells, so each setting takes its own back.
+	// Play has changed the cells, so each setting takes its own back: count of them follow each other in cells.
 	for j, i := range settings {
 		copy(group[i].furtherCells[begin:], cells[j*count:(j+1)*count])
 	}
 	return nil
 }
 
-// endTail returns the quality at the end of the setting's run with the n-th seed of the tuning; NaN if the
-// run diverged.
+// endTail returns the quality in the last tenth of the setting's run with seed number n, counted from 0 and from the
+// first seed of the tuning. The seeds of the rungs (cells) come before all others (furtherCells). The quality is NaN
+// if the run diverged.
 func (s *Setting) endTail(n int) (float64, error) {
 	if n < len(s.cells) {
 		return s.tails[s.lastRung()][n], nil

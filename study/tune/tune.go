@@ -18,16 +18,17 @@ import (
 	"fedpace/study/choice"
 )
 
-// eta is η of successive halving: one setting in eta continues, for eta times the virtual time.
-const eta = 3
+// reductionFactor is η of successive halving: of so many settings one goes on to the next rung, where it is played
+// for so many times the virtual time.
+const reductionFactor = 3
 
 // rungDivisors says to which part of a run's virtual time settings are played at each rung: rung i ends at the
 // virtual time of a whole run divided by rungDivisors[i].
-var rungDivisors = []float64{eta * eta, eta, 1}
+var rungDivisors = []float64{reductionFactor * reductionFactor, reductionFactor, 1}
 
 // evaluationsPerRun is how often models are evaluated in the virtual time of a whole run, unless the
 // configuration says. The first rung then has ten evaluations.
-const evaluationsPerRun = 10 * eta * eta
+const evaluationsPerRun = 10 * reductionFactor * reductionFactor
 
 // Result is the outcome of a tuning.
 type Result struct {
@@ -73,8 +74,9 @@ type Setting struct {
 	cells []study.Cell
 	// furtherCells are the setting's runs with further seeds, for the search at the end.
 	furtherCells []study.Cell
-	// tails holds, by rung and seed, the quality in the last tenth of the rung's time. It is NaN if
-	// there is none or if the run diverged. The last rung's have the search's further seeds, too.
+	// tails holds, by rung and seed, the quality in the last tenth of the rung's time: tails[rung][i] is that of
+	// cells[i]. It is NaN if there is none or if the run diverged. At the last rung the values of the search's
+	// further seeds follow.
 	tails [][]float64
 }
 
@@ -215,8 +217,8 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, dir string
 		if err := r.measure(s, until); err != nil {
 			return err
 		}
-		// The score is infinite if a seed has no value.
-		found = found || !math.IsInf(r.score(s), 0)
+		// The mean error is infinite if a seed has no value.
+		found = found || !math.IsInf(r.meanError(s), 0)
 	}
 	if !found {
 		return fmt.Errorf("no setting has a result at %s with every seed: a run of each has diverged, or was not "+
@@ -253,9 +255,9 @@ func (r *Result) measure(s *Setting, until float64) (err error) {
 	return nil
 }
 
-// sharedTails returns the setting's qualities at a rung, an index of rungs, with those seeds that every
-// setting has that was played up to this rung: the first ones, whose number is seeds, and, at the last rung,
-// the fresh ones.
+// sharedTails returns the setting's qualities at a rung, an index of rungDivisors, one for each seed. It has only
+// seeds with which other settings can be compared: those of the rungs, whose number is seeds, and at the last rung
+// the fresh ones. The seeds that the search gave to some settings alone are left out.
 func (s *Setting) sharedTails(rung, seeds int) []float64 {
 	tails := slices.Clone(s.tails[rung][:seeds])
 	if rung == len(rungDivisors)-1 {
@@ -264,9 +266,9 @@ func (s *Setting) sharedTails(rung, seeds int) []float64 {
 	return tails
 }
 
-// score returns the error of setting s at the last rung that it was played to, the lower the
-// better. It is +Inf if a seed has no value.
-func (r *Result) score(s *Setting) float64 {
+// meanError returns the mean error of setting s over its shared seeds (see sharedTails) at the last rung that it was
+// played to, the lower the better. It is +Inf if a seed has no value.
+func (r *Result) meanError(s *Setting) float64 {
 	tails := s.sharedTails(s.lastRung(), r.Seeds)
 	if e := statistics.EstimateMean(tails); e.N == len(tails) {
 		return r.quality.Error(e.Mean)
@@ -278,12 +280,12 @@ func (r *Result) score(s *Setting) float64 {
 // then those that were played longer, then those that were chosen for their schedule, then those
 // with the lower error.
 func (r *Result) compareSettings(a, b *Setting) int {
-	scoreA := r.score(a)
-	scoreB := r.score(b)
-	failedA := math.IsInf(scoreA, 1)
-	failedB := math.IsInf(scoreB, 1)
+	errorA := r.meanError(a)
+	errorB := r.meanError(b)
+	failedA := math.IsInf(errorA, 1)
+	failedB := math.IsInf(errorB, 1)
 	switch {
-	// A score of +Inf means that some seed has no value.
+	// An error of +Inf means that some seed has no value.
 	case failedA && !failedB:
 		return 1
 	case failedB && !failedA:
@@ -295,7 +297,7 @@ func (r *Result) compareSettings(a, b *Setting) int {
 	case b.Winner && !a.Winner:
 		return 1
 	}
-	return cmp.Compare(scoreA, scoreB)
+	return cmp.Compare(errorA, errorB)
 }
 
 // bySchedule divides the settings of list into groups, one for each schedule, in the order in which
@@ -324,9 +326,9 @@ func (r *Result) promote(list []*Setting, rung int) ([]*Setting, error) {
 	for _, group := range bySchedule(list) {
 		slices.SortStableFunc(group, r.compareSettings)
 		// Two settings of each schedule go on, so that the last one is chosen by a comparison.
-		survivors := max(min(2, len(group)), len(group)/eta)
-		// The first of the sorted group has no score if none has one.
-		chosenBlindly := survivors < len(group) && math.IsInf(r.score(group[0]), 1)
+		survivors := max(min(2, len(group)), len(group)/reductionFactor)
+		// The first of the sorted group has a finite error if any has one.
+		chosenBlindly := survivors < len(group) && math.IsInf(r.meanError(group[0]), 1)
 		if chosenBlindly && slices.ContainsFunc(group, (*Setting).unmeasured) {
 			return nil, fmt.Errorf(
 				"no setting of %s has a result at %s: none was evaluated by then with every seed "+
@@ -340,7 +342,8 @@ func (r *Result) promote(list []*Setting, rung int) ([]*Setting, error) {
 	return remaining, nil
 }
 
-// unmeasured reports whether a run that has not diverged has no value at the setting's last rung.
+// unmeasured reports whether some run of the setting has no quality at its last rung although it did not diverge:
+// its model was not evaluated in the last tenth of the rung's time.
 func (s *Setting) unmeasured() bool {
 	for i, tail := range s.tails[s.lastRung()] {
 		if math.IsNaN(tail) && s.cells[i].Diverged == "" {

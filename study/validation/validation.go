@@ -229,8 +229,9 @@ func groupBySetting(cells []study.Cell) (settings [][]int, err error) {
 	return settings, nil
 }
 
-// order compares the measured and the simulated order of the settings by one quantity. Settings of
-// which it is not known are left out.
+// order compares the measured and the simulated order of the settings by one quantity. Settings of which it is not
+// known are left out. Pairs of settings with equal measured or equal simulated values have no order and are not
+// counted.
 func (v *Validation) order(quantity func(*Setting) Pair) (o Order) {
 	var measured, simulated []float64
 	for i := range v.Settings {

@@ -31,7 +31,7 @@ func TestPeer_CallsSilentDevice(t *testing.T) {
 			welcome:  &bus.Welcome{HeartbeatSeconds: 2},
 			presence: c.presence,
 			place:    place{process: c.process},
-			traffic:  traffic{flooded: c.flooded},
+			traffic:  traffic{banned: c.flooded},
 		}
 		if got := p.isCallDue(now); got != c.want {
 			t.Errorf("%s: a call is due: %v, want %v", c.name, got, c.want)

@@ -83,20 +83,20 @@ type Device struct {
 	cancelWork context.CancelFunc
 	// finished is the task's update, nil as long as it is not done.
 	finished *bus.DeviceUpdate
-	// resend interrupts the request that is under way, which is then sent again.
-	resend context.CancelFunc
-	// lastSent says that the update's last message was sent and that its answer has not arrived.
-	lastSent bool
+	// interruptRequest interrupts the request that is under way, which is then sent again.
+	interruptRequest context.CancelFunc
+	// awaitsLastAnswer says that the update's last message was sent and that its answer has not arrived.
+	awaitsLastAnswer bool
 	// nextHeartbeat is the timer that sends the next heartbeat.
 	nextHeartbeat *time.Timer
 	// log holds the lines that no heartbeat has sent yet.
 	log []string
 	// fences are the highest fencing tokens that were heard.
 	fences fences
-	// arrived is the newest task that has arrived from the run.
-	arrived uint64
-	// hearing is what is known of the echoes that were asked for.
-	hearing hearing
+	// newestArrived is the number of the newest task that has arrived from the run, noTask if none has.
+	newestArrived uint64
+	// heard is what is known of the echoes that were asked for.
+	heard heardEchoes
 
 	// probing waits for the requests for echoes. Close does so without the lock.
 	probing sync.WaitGroup
@@ -196,11 +196,11 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 		return nil, fmt.Errorf("bus: draw the number of a process: %w", err)
 	}
 	d := &Device{
-		config:  c,
-		conn:    conn,
-		mailbox: mailbox.New[deviceArrival](1 << 10),
-		resend:  func() {},
-		fences:  fences{},
+		config:           c,
+		conn:             conn,
+		mailbox:          mailbox.New[deviceArrival](1 << 10),
+		interruptRequest: func() {},
+		fences:           fences{},
 	}
 	d.life, d.end = context.WithCancelCause(conn.Life())
 	// The timer exists from now on so that joining can set it.
@@ -303,9 +303,9 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// interrupted handles a connection that was lost and is back. The run may have forgotten the device,
-// or may have sent it a task that was lost. So the device joins again and reports the task that it works
-// on. The run answers with its task; where that message is lost, too, with a call.
+// interrupted is called when a lost connection is back. The run may have forgotten the device, or may have sent it a
+// task that was lost. So the device joins again, and reports by a heartbeat the task that it works on. The run then
+// sends its task once more; if that message is lost, too, its next call has the device join again.
 func (d *Device) interrupted(error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -378,7 +378,7 @@ func (d *Device) onTask(m *bus.RawMessage) {
 		}
 		d.queueCall(arrival)
 	case fromOwnRun:
-		d.moveOn(arrival)
+		d.onTaskOrEnd(arrival)
 	// A device works for one run at a time. The other run sends its task again.
 	case working && arrival.isTask():
 	default:
@@ -386,18 +386,18 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	}
 }
 
-// moveOn handles a task from the device's own run, or the end of that run: it ends the work on the open task, and
-// queues the message for Next. A repeat of the open task has the update sent again instead, as some of it may
-// have been lost. The caller holds the lock.
-func (d *Device) moveOn(arrival deviceArrival) {
+// onTaskOrEnd handles a task from the device's own run, or the end of that run: it ends the work on the open task,
+// and queues the message for Next. For a repeat of the open task it does neither: the request that is under way is
+// sent again instead, as it or its answer may have been lost. The caller holds the lock.
+func (d *Device) onTaskOrEnd(arrival deviceArrival) {
 	if arrival.isTask() {
-		d.arrived = arrival.task.Task
+		d.newestArrived = arrival.task.Task
 	}
 	working := d.cancelWork != nil
 	if working {
 		isRepeat := arrival.isTask() && sameTask(arrival.task, d.task)
 		if isRepeat {
-			d.resend()
+			d.interruptRequest()
 			return
 		}
 		d.supersede()
@@ -405,8 +405,9 @@ func (d *Device) moveOn(arrival deviceArrival) {
 	d.mailbox.Put(arrival)
 }
 
-// sameTask reports whether a task is the same as an earlier one, which may be nil. Their fencing tokens may differ, as
-// a run that was resumed sends its open tasks again.
+// sameTask reports whether task t is the same as an earlier one, which may be nil. Tasks with digests may differ in
+// their fencing tokens, as a run that was resumed sends its open tasks again with another one. Tasks without a
+// digest, of coordinators of older versions, are the same if all their fields are.
 func sameTask(t, earlier *bus.Task) bool {
 	if earlier == nil || len(t.Digest) == 0 {
 		return proto.Equal(t, earlier)
@@ -419,7 +420,7 @@ func sameTask(t, earlier *bus.Task) bool {
 // then ends a moment later. The timer need not be stopped: it cancels the context of this task alone.
 // The caller holds the lock.
 func (d *Device) supersede() {
-	if d.lastSent {
+	if d.awaitsLastAnswer {
 		time.AfterFunc(answerLag, d.cancelWork)
 		return
 	}

@@ -161,7 +161,7 @@ func (d *Device) stopWork() {
 	}
 	d.cancelWork = nil
 	d.phase = bus.NoPhase
-	d.lastSent = false
+	d.awaitsLastAnswer = false
 }
 
 // leave ends the device's part in its run without a message: work and heartbeats stop, and an
@@ -172,8 +172,8 @@ func (d *Device) leave() {
 	d.run = ""
 	d.task = nil
 	d.finished = nil
-	d.arrived = 0
-	d.hearing.forget()
+	d.newestArrived = 0
+	d.heard.forget()
 }
 
 // join asks a run to let the device take part, and takes its welcome. The run that the device was
@@ -239,7 +239,7 @@ func (d *Device) heartbeat() {
 		Phase:   d.phase,
 		Process: d.config.Join.Process,
 		Log:     d.log,
-		Arrived: d.arrived,
+		Arrived: d.newestArrived,
 	}
 	d.log = nil
 	if d.cancelWork != nil {
@@ -404,7 +404,7 @@ func chunkOf(u *bus.DeviceUpdate, chunk int, values []byte, packed bool) *bus.Up
 // away may be back within the device's patience, so the message is repeated for that long.
 func (d *Device) sendPart(ctx context.Context, run string, part *bus.Update) (bus.Status, error) {
 	d.mu.Lock()
-	d.lastSent = part.Last()
+	d.awaitsLastAnswer = part.Last()
 	d.mu.Unlock()
 	always := func(error) bool { return true }
 	r, err := d.request(ctx, run, subject.Chunk(part.Chunk), part, d.config.Patience, always)
@@ -463,7 +463,8 @@ func (l *listener) failed(err error) {
 	}
 }
 
-// leave informs the run and the device's owner, once, that the device leaves for this reason.
+// leave informs the run and the device's owner that the device leaves for this reason. A second call does nothing.
+// The device itself goes on with its request, and joins again if that is answered.
 func (l *listener) leave(reason string) {
 	if l.left {
 		return
@@ -491,7 +492,7 @@ func (l *listener) answered() {
 
 // request sends message m to the coordinator of run, on the device's subject with this verb, and
 // returns its reply. It repeats the message while retry returns true, for at most timeout, 0 for no
-// limit, and also when the run repeats the task (Device.resend). It returns no reply and no error
+// limit, and also when the run repeats the task (Device.interruptRequest). It returns no reply and no error
 // when it gives up, and an error when ctx ends or the device is closed.
 func (d *Device) request(
 	ctx context.Context,
@@ -514,12 +515,12 @@ func (d *Device) request(
 	// reach finds out whether the request reaches anybody. If it does not, the device leaves the run, and joins
 	// again when there is an answer.
 	reach := &listener{device: d, run: run}
-	// Each turn is one request. When the run repeats the task, it calls d.resend, which ends the request, and the
-	// next turn sends the message again.
+	// Each turn is one request. When the run repeats the task, onTaskOrEnd calls d.interruptRequest, which ends the
+	// request, and the next turn sends the message again.
 	for repeated := true; repeated; {
 		asking, cancel := context.WithCancel(ctx)
 		d.mu.Lock()
-		d.resend = cancel
+		d.interruptRequest = cancel
 		d.mu.Unlock()
 		err = d.conn.Ask(asking, &bus.Request{
 			Subject: subject.Device(run, d.config.ID, verb),
@@ -531,7 +532,7 @@ func (d *Device) request(
 			},
 			Decode: func(answer []byte) error { return bus.Unmarshal(answer, r) },
 		})
-		// Only d.resend ends asking while ctx goes on.
+		// Only d.interruptRequest ends asking while ctx goes on.
 		repeated = err != nil && asking.Err() != nil && ctx.Err() == nil
 		cancel()
 	}

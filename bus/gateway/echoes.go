@@ -36,19 +36,20 @@ const (
 type echoPath struct {
 	// pending is the number of the oldest echo that is under way, 0 if none is.
 	pending uint64
-	// since is when that echo was sent, or was asked for on the device's end.
-	since time.Time
+	// pendingSent is when that echo was sent, or was asked for on the device's end.
+	pendingSent time.Time
 	// newest is the number of the newest echo, and newestSent is when it was sent.
 	newest     uint64
 	newestSent time.Time
-	// misses counts the heartbeats that have arrived since without it, and missed is when the last one that counts did.
-	misses int
-	missed time.Time
-	// slowest is the longest time that echoes have lately been under way.
-	slowest time.Duration
-	// proved is when the newest echo was sent that was pending and has returned, itself or with a newer one. What
-	// was sent on the path then has arrived.
-	proved time.Time
+	// misses counts the heartbeats that have arrived since pendingSent without the pending echo, and lastMiss is when
+	// the last one that counts did.
+	misses   int
+	lastMiss time.Time
+	// slowestTrip is the longest time that echoes have lately been under way.
+	slowestTrip time.Duration
+	// workedAt is when the newest echo was sent that was pending and has returned, itself or with a newer one. At
+	// that moment the path worked: what was sent on it has arrived. It is the zero time if no echo has returned.
+	workedAt time.Time
 }
 
 // send notes that the echo with this number is sent. Numbers rise. If no echo is under way, it becomes the pending
@@ -58,48 +59,51 @@ func (p *echoPath) send(number uint64, now time.Time) {
 	p.newestSent = now
 	if p.pending == 0 {
 		p.pending = number
-		p.since = now
+		p.pendingSent = now
 		p.misses = 0
-		p.missed = now
+		p.lastMiss = now
 	}
 }
 
-// returned notes that the newest echo that has arrived is that with this number. delay is by how much the news of it
-// may be later than its arrival. If the pending echo is not among those that have arrived, returned does nothing.
-func (p *echoPath) returned(number uint64, delay time.Duration, now time.Time) {
+// noteArrived takes the news that the echo with this number has arrived, and none with a higher number. The pending
+// echo, the oldest that was under way, has then arrived or is lost, and none is pending any more. If number is lower
+// than that of the pending echo, nothing changes. delay is by how much the news may be later than the arrival: an
+// interval of heartbeats at the gateway, which hears of it from the next heartbeat, and 0 at the device.
+func (p *echoPath) noteArrived(number uint64, delay time.Duration, now time.Time) {
 	if p.pending == 0 || number < p.pending {
 		return
 	}
-	sent := p.since
+	sent := p.pendingSent
 	if number == p.newest {
 		sent = p.newestSent
 	}
-	// Another echo says nothing of how long the pending one took, which may be lost.
+	// Only of the pending and of the newest echo is it known when they were sent, and so how long they took.
 	if number == p.pending || number == p.newest {
 		took := max(0, now.Sub(sent)-delay)
-		p.slowest = max(took, p.slowest/2)
+		p.slowestTrip = max(took, p.slowestTrip/2)
 	}
-	p.proved = p.since
+	p.workedAt = p.pendingSent
 	p.pending = 0
 }
 
-// miss notes that a heartbeat has arrived without the pending echo.
-func (p *echoPath) miss(now time.Time) {
-	if p.pending != 0 && now.Sub(p.missed) >= missGap {
+// countMiss is called when a heartbeat arrives that does not report the pending echo. It counts a miss, unless none
+// is pending or the last miss was less than missGap ago: heartbeats that waited together count as one.
+func (p *echoPath) countMiss(now time.Time) {
+	if p.pending != 0 && now.Sub(p.lastMiss) >= missGap {
 		p.misses++
-		p.missed = now
+		p.lastMiss = now
 	}
 }
 
 // isOverdue reports whether the pending echo is under way for longer than limit, and than echoes take.
 func (p *echoPath) isOverdue(limit time.Duration, now time.Time) bool {
-	return p.pending != 0 && now.Sub(p.since) >= max(limit, 2*p.slowest)
+	return p.pending != 0 && now.Sub(p.pendingSent) >= max(limit, 2*p.slowestTrip)
 }
 
 // forget forgets the echo that is under way, and which have returned.
 func (p *echoPath) forget() {
 	p.pending = 0
-	p.proved = time.Time{}
+	p.workedAt = time.Time{}
 }
 
 // echoes are the two paths from a run to a device.
@@ -116,87 +120,94 @@ func (e *echoes) forget() {
 
 // The device's end.
 
-// hearing is what a device knows of the echoes that it has asked for.
-type hearing struct {
+// heardEchoes is what a device knows of the echoes that it has asked for.
+type heardEchoes struct {
 	echoes
-	// asked is the number of the last echo that was asked for.
-	asked uint64
-	// taskEcho is the newest number that has arrived on the task subject, and answerEcho the newest whose request was
-	// answered.
-	taskEcho, answerEcho uint64
-	// probes counts the requests that are under way.
-	probes int
+	// lastAsked is the number of the last echo that was asked for, 0 before the first.
+	lastAsked uint64
+	// newestTaskEcho is the highest number that has arrived on the task subject, and newestAnswerEcho the highest
+	// whose request was answered. Both are 0 at first.
+	newestTaskEcho, newestAnswerEcho uint64
+	// probesUnderWay counts the heartbeats that were sent as requests and have no answer yet.
+	probesUnderWay int
 }
 
-// askEcho has heartbeat h ask for an echo, and report those that have arrived. If earlier ones have not come, it makes
-// the connection anew. The caller holds the lock.
+// askEcho has heartbeat h, which is sent next, ask the gateway for an echo by each of the two paths, and report to it
+// the newest echo that has arrived by each. If an idle device has waited longer than deafTime for an echo, askEcho
+// also makes the connection anew. The caller holds the lock.
 func (d *Device) askEcho(h *bus.Heartbeat) {
 	now := time.Now()
-	hears := &d.hearing
-	hears.asked++
-	h.Echo = hears.asked
-	h.TaskEcho = hears.taskEcho
-	h.AnswerEcho = hears.answerEcho
-	// Messages of the update and their answers may fill the link for long.
-	if d.cancelWork != nil {
-		hears.forget()
+	heard := &d.heard
+	heard.lastAsked++
+	h.Echo = heard.lastAsked
+	h.TaskEcho = heard.newestTaskEcho
+	h.AnswerEcho = heard.newestAnswerEcho
+	// A device at work does not wait for echoes: messages of the update and their answers may fill the link for long.
+	working := d.cancelWork != nil
+	if working {
+		heard.forget()
 		return
 	}
 	reason := ""
 	switch {
-	case hears.tasks.isOverdue(deafTime, now):
+	case heard.tasks.isOverdue(deafTime, now):
 		reason = "nothing arrives on the subject of this device's tasks"
-	case hears.answers.isOverdue(deafTime, now):
+	case heard.answers.isOverdue(deafTime, now):
 		reason = "no answers to this device's requests arrive"
 	}
 	if reason != "" {
-		hears.forget()
+		heard.forget()
 		// The connection comes back on another goroutine, which takes the lock.
 		go d.conn.MoveOn(reason)
 	}
-	hears.tasks.send(h.Echo, now)
-	if d.welcome.AnswersHeartbeats && hears.probes < maxProbes {
-		hears.answers.send(h.Echo, now)
+	heard.tasks.send(h.Echo, now)
+	// The echo by the other path is the answer to the heartbeat, which probe then sends as a request.
+	if d.welcome.AnswersHeartbeats && heard.probesUnderWay < maxProbes {
+		heard.answers.send(h.Echo, now)
 	}
 }
 
-// hearTask notes that a message has arrived on the task subject: the echo with this number or, with 0, another one,
-// which shows as much. If the echo was missed, the run learns at once that it has come. The caller holds the lock.
+// hearTask notes that a message of the run has arrived on the task subject. number is that of the echo that the
+// message is, or 0 for any other message, which shows as well that the path works. If the pending echo was late, by
+// more than half of the time that the gateway allows, the next heartbeat is sent at once to report it. The caller
+// holds the lock.
 func (d *Device) hearTask(number uint64) {
-	hears := &d.hearing
-	wasMissed := hears.tasks.isOverdue(echoTime/2, time.Now())
+	heard := &d.heard
+	wasLate := heard.tasks.isOverdue(echoTime/2, time.Now())
 	if number == 0 {
-		hears.tasks.pending = 0
+		heard.tasks.pending = 0
 		return
 	}
-	hears.taskEcho = max(hears.taskEcho, number)
-	hears.tasks.returned(number, 0, time.Now())
-	if wasMissed {
+	heard.newestTaskEcho = max(heard.newestTaskEcho, number)
+	heard.tasks.noteArrived(number, 0, time.Now())
+	if wasLate {
 		d.nextHeartbeat.Reset(0)
 	}
 }
 
-// hearAnswer notes that the request for the echo with this number was answered. The caller holds the lock.
+// hearAnswer notes that the heartbeat which asked for the echo with this number was answered. If the pending echo was
+// late, as in hearTask, the next heartbeat is sent at once to report it. The caller holds the lock.
 func (d *Device) hearAnswer(number uint64) {
-	hears := &d.hearing
-	wasMissed := hears.answers.isOverdue(echoTime/2, time.Now())
-	hears.answerEcho = max(hears.answerEcho, number)
-	hears.answers.returned(number, 0, time.Now())
-	if wasMissed {
+	heard := &d.heard
+	wasLate := heard.answers.isOverdue(echoTime/2, time.Now())
+	heard.newestAnswerEcho = max(heard.newestAnswerEcho, number)
+	heard.answers.noteArrived(number, 0, time.Now())
+	if wasLate {
 		d.nextHeartbeat.Reset(0)
 	}
 }
 
-// probe sends heartbeat h to a run as a request, and notes when that is answered. It returns true if it does so. It
-// returns false, and sends nothing, if too many requests are under way. The caller holds the lock.
+// probe sends heartbeat h to a run as a request, on a goroutine that notes the answer. It returns false, and sends
+// nothing, if maxProbes requests are under way, the device has ended, or h cannot be encoded. The caller holds the
+// lock.
 func (d *Device) probe(run string, h *bus.Heartbeat) bool {
 	d.setFence(run, h)
 	heartbeat, err := bus.Marshal(nil, h)
-	if err != nil || d.hearing.probes >= maxProbes || d.life.Err() != nil {
+	if err != nil || d.heard.probesUnderWay >= maxProbes || d.life.Err() != nil {
 		return false
 	}
 	number := h.Echo
-	d.hearing.probes++
+	d.heard.probesUnderWay++
 	d.probing.Go(func() {
 		err := d.conn.Ask(d.life, &bus.Request{
 			Subject: subject.Device(run, d.config.ID, subject.Heartbeat),
@@ -208,15 +219,16 @@ func (d *Device) probe(run string, h *bus.Heartbeat) bool {
 		})
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		hears := &d.hearing
-		hears.probes--
+		heard := &d.heard
+		heard.probesUnderWay--
 		switch {
+		// The device has left that run meanwhile.
 		case d.run != run:
 		case err == nil:
 			d.hearAnswer(number)
 		// The coordinator is away, and another connection would not help.
 		case errors.Is(err, bus.ErrNoListener):
-			hears.forget()
+			heard.forget()
 		}
 	})
 	return true
@@ -224,20 +236,23 @@ func (d *Device) probe(run string, h *bus.Heartbeat) bool {
 
 // The gateway's end.
 
-// answerEcho sends the number that heartbeat h asks for back by both paths. m is the message with the heartbeat.
+// answerEcho sends back the number h.Echo for which heartbeat h asks, 0 for none: in a message on the device's task
+// subject and, if the heartbeat is a request, as the answer to it. m is the message with the heartbeat.
 func (p *peer) answerEcho(h *bus.Heartbeat, m *bus.RawMessage) {
 	if h.Echo == 0 {
 		return
 	}
 	now := time.Now()
-	// The device's process has started again.
+	// A process counts its echoes upwards. So a number that does not rise is that of another process of the device,
+	// whose program was started again.
 	if h.Echo <= p.echoes.tasks.pending || h.Echo <= p.echoes.answers.pending {
 		p.echoes.forget()
 	}
-	// A device that misses the echo asks again.
+	// If this message is lost, the device asks for another echo with its next heartbeat.
 	_ = p.gateway.publish(p, &bus.Task{Echo: h.Echo})
 	p.echoes.tasks.send(h.Echo, now)
-	if m.Reply != "" {
+	isRequest := m.Reply != ""
+	if isRequest {
 		p.answer(m, bus.Accepted, "", nil)
 		p.echoes.answers.send(h.Echo, now)
 	}
@@ -253,10 +268,11 @@ func (p *peer) takeEchoes(h *bus.Heartbeat) {
 	now := time.Now()
 	// The device reports an echo with its next heartbeat.
 	delay := p.welcome.HeartbeatEvery()
-	p.echoes.tasks.returned(h.TaskEcho, delay, now)
-	p.echoes.answers.returned(h.AnswerEcho, delay, now)
+	p.echoes.tasks.noteArrived(h.TaskEcho, delay, now)
+	p.echoes.answers.noteArrived(h.AnswerEcho, delay, now)
 	if p.unreached {
-		if !p.echoes.tasks.proved.IsZero() && !p.echoes.answers.proved.IsZero() {
+		bothHaveWorked := !p.echoes.tasks.workedAt.IsZero() && !p.echoes.answers.workedAt.IsZero()
+		if bothHaveWorked {
 			p.endTrial()
 		}
 		return
@@ -273,7 +289,7 @@ func (p *peer) takeEchoes(h *bus.Heartbeat) {
 		{&p.echoes.tasks, noTaskEchoes},
 	} {
 		// This heartbeat is a miss if the pending echo is not among those that it reports.
-		path.miss(now)
+		path.countMiss(now)
 		limit := max(echoTime, 2*p.linkTime())
 		if path.misses >= maxMisses && path.isOverdue(limit, now) {
 			p.dropUnreached(path.reason)

@@ -40,8 +40,8 @@ func TestDevice_EchoesMissing(t *testing.T) {
 			var last uint64
 			for range 2 {
 				d.mu.Lock()
-				for _, path := range []*echoPath{&d.hearing.tasks, &d.hearing.answers} {
-					path.since = path.since.Add(-deafTime)
+				for _, path := range []*echoPath{&d.heard.tasks, &d.heard.answers} {
+					path.pendingSent = path.pendingSent.Add(-deafTime)
 				}
 				d.mu.Unlock()
 				d.heartbeat()
@@ -89,7 +89,7 @@ func TestDevice_EchoesOfAbsentRun(t *testing.T) {
 		d.heartbeat()
 		d.probing.Wait()
 		d.mu.Lock()
-		if d.hearing.tasks.pending != 0 || d.hearing.answers.pending != 0 {
+		if d.heard.tasks.pending != 0 || d.heard.answers.pending != 0 {
 			t.Error("echoes of an absent run are waited for")
 		}
 		d.mu.Unlock()
@@ -104,8 +104,8 @@ func (b *bench) echo(number, taskEcho, answerEcho uint64, after time.Duration) {
 	b.Helper()
 	b.gateway.withPeer(0, func(x *peer) {
 		for _, path := range []*echoPath{&x.echoes.tasks, &x.echoes.answers} {
-			path.since = path.since.Add(-after)
-			path.missed = path.missed.Add(-after)
+			path.pendingSent = path.pendingSent.Add(-after)
+			path.lastMiss = path.lastMiss.Add(-after)
 		}
 	})
 	h := &bus.Heartbeat{
@@ -171,15 +171,15 @@ func TestReach_EchoesLate(t *testing.T) {
 	const every = 2 * time.Second
 	for name, beat := range map[string]func(b *bench, number uint64){
 		"at work": func(b *bench, number uint64) {
-			b.gateway.withPeer(0, func(x *peer) { x.echoes.answers.since = x.echoes.answers.since.Add(-every) })
+			b.gateway.withPeer(0, func(x *peer) { x.echoes.answers.pendingSent = x.echoes.answers.pendingSent.Add(-every) })
 			b.beat(&bus.Heartbeat{Task: 1 << 52, Echo: number})
 		},
 		"slow link": func(b *bench, number uint64) {
-			b.gateway.withPeer(0, func(x *peer) { x.chunkTime = 10 * time.Second })
+			b.gateway.withPeer(0, func(x *peer) { x.downloadChunkTime = 10 * time.Second })
 			b.echo(number, 0, 0, every)
 		},
 		"slow echoes": func(b *bench, number uint64) {
-			b.gateway.withPeer(0, func(x *peer) { x.echoes.answers.slowest = 10 * time.Second })
+			b.gateway.withPeer(0, func(x *peer) { x.echoes.answers.slowestTrip = 10 * time.Second })
 			b.echo(number, number, 0, every)
 		},
 		"at once": func(b *bench, number uint64) {

@@ -321,17 +321,17 @@ func (g *Gateway) GiveUp(device int) { g.withPeer(device, (*peer).leave) }
 func (g *Gateway) Ban(device int) {
 	g.withPeer(device, func(p *peer) {
 		p.leave()
-		p.flooded = true
+		p.banned = true
 		p.unsubscribe()
 	})
 }
 
-// Readmit listens again to a device that was banned or had flooded; the next call invites it. For
-// any other device it does nothing. device is its index in Config.Devices.
+// Readmit listens again to a device that was banned, by Ban or because it had sent too much; the next call invites
+// it. For any other device it does nothing. device is its index in Config.Devices.
 func (g *Gateway) Readmit(device int) (err error) {
 	g.withPeer(device, func(p *peer) {
-		if p.flooded {
-			p.flooded = false
+		if p.banned {
+			p.banned = false
 			err = p.subscribe()
 		}
 	})
@@ -351,7 +351,7 @@ func (g *Gateway) DropTask(device int) {
 // not count.
 func (g *Gateway) OpenUpload(device int) {
 	g.withPeer(device, func(p *peer) {
-		p.uploads = true
+		p.takesMaskedUpdate = true
 		p.nextChunk = 0
 	})
 }
@@ -432,7 +432,7 @@ func (p *peer) status() Seen {
 	switch {
 	case p.joined:
 		s.State = "present"
-	case p.flooded:
+	case p.banned:
 		s.State = "banned"
 	// The device took part before, and has left or was given up.
 	case p.join != nil:
@@ -446,7 +446,7 @@ func (p *peer) status() Seen {
 func (g *Gateway) Stats() (stats Stats) {
 	for _, p := range g.devices {
 		p.mu.Lock()
-		stats.Heartbeats += p.beats
+		stats.Heartbeats += p.heartbeats
 		stats.Each = append(stats.Each, p.status())
 		for _, n := range p.refused {
 			stats.Refused += int64(n)
@@ -459,7 +459,7 @@ func (g *Gateway) Stats() (stats Stats) {
 				stats.Oldest = p.lastHeard
 			}
 		// This device took part, and neither said that it leaves nor was banned for a flood of messages.
-		case !p.lastHeard.IsZero() && !p.departed && !p.flooded:
+		case !p.lastHeard.IsZero() && !p.departed && !p.banned:
 			stats.Silent++
 		}
 		p.mu.Unlock()

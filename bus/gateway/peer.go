@@ -84,7 +84,7 @@ type peer struct {
 type presence struct {
 	// joined says that the device takes part.
 	joined bool
-	// departed says that the device has announced that it leaves.
+	// departed says that the device has left: it has announced that, or was not reached.
 	departed bool
 	// join is the last join that was accepted, nil if none was.
 	join *bus.Join
@@ -92,11 +92,11 @@ type presence struct {
 	lastHeard time.Time
 	// lastCalled is when the device was last called although it took part, the zero time for never.
 	lastCalled time.Time
-	// beats counts the heartbeats that were received, and lastBeat is when the last one was.
-	beats    int64
-	lastBeat time.Time
-	// lateBeat is when a heartbeat last came late, at least two intervals after the one before.
-	lateBeat time.Time
+	// heartbeats counts the heartbeats that were received, and lastHeartbeat is when the last one was.
+	heartbeats    int64
+	lastHeartbeat time.Time
+	// lastLateHeartbeat is when a heartbeat last came late, at least two intervals after the one before.
+	lastLateHeartbeat time.Time
 	// log holds the newest lines of the device's log.
 	log []string
 }
@@ -109,8 +109,8 @@ type traffic struct {
 	subscribeCount int
 	// budget limits the messages that the device may send beyond what is expected of it.
 	budget *rate.Limiter
-	// flooded says that the device is banned, or has sent too much: no message of it counts.
-	flooded bool
+	// banned says that no message of the device counts, since the run has banned it or it has sent too much.
+	banned bool
 	// refused counts the refused messages by reason.
 	refused map[string]int
 }
@@ -136,20 +136,20 @@ type openTask struct {
 	digest []byte
 	// params is the number of values that the task's update must have.
 	params int
-	// uploads says that a masked update for the open task is taken, see Config.Secure.
-	uploads bool
+	// takesMaskedUpdate says that a masked update for the open task is taken, see Config.Secure.
+	takesMaskedUpdate bool
 	// message is the message with the task, as it was sent last.
 	message []byte
-	// sent is when the task was sent first, since the device last joined and the connection last came back.
-	sent time.Time
+	// firstSent is when the task was sent first, since the device last joined and the connection last came back.
+	firstSent time.Time
 	// sendCount counts how often it was sent since then.
 	sendCount int
 	// reportedTask is the task on which the device works by its own last report.
 	reportedTask uint64
-	// taskReported says that a heartbeat has arrived since the task was opened.
-	taskReported bool
-	// confirmed says that the device has shown that the task has reached it.
-	confirmed bool
+	// heartbeatSinceOpened says that a heartbeat has arrived since the task was opened.
+	heartbeatSinceOpened bool
+	// taskArrived says that the device has shown that the task has reached it.
+	taskArrived bool
 }
 
 // receivedUpdate is what has arrived of the update of the open task.
@@ -226,12 +226,12 @@ func (p *peer) unsubscribe() {
 	p.subs = nil
 }
 
-// expect opens task t, whose update must have params values, and closes the one before. A task that
-// is open already keeps what has arrived of its update. It takes the lock itself.
+// expect opens task t, whose update must have params values, and closes the one before. A task that is open already
+// keeps what has arrived of its update. The caller does not hold the lock.
 func (p *peer) expect(t *bus.Task, params int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Nothing has arrived for a new task.
+	// Nothing has arrived for a new task. On which task the device works, only its own reports change.
 	if p.task != t.Task {
 		p.openTask = openTask{
 			task:         t.Task,
@@ -247,7 +247,7 @@ func (p *peer) expect(t *bus.Task, params int) {
 
 // restartTask begins anew to count for how long the open task has not reached the device.
 func (p *peer) restartTask() {
-	p.sent = time.Now()
+	p.firstSent = time.Now()
 	p.sendCount = 0
 }
 
@@ -285,7 +285,7 @@ func (p *peer) leave() {
 // deviceBudgetBytes. It returns false if the message must not be read; when the budget is exhausted
 // the device has flooded.
 func (p *peer) spendBudget(bytes int) bool {
-	if p.flooded {
+	if p.banned {
 		return false
 	}
 	if p.budget.AllowN(time.Now(), 1+bytes/deviceBudgetBytes) {
@@ -295,14 +295,14 @@ func (p *peer) spendBudget(bytes int) bool {
 	return false
 }
 
-// flood ends the part of a device that has sent too much, until it is readmitted: its messages are
-// no longer listened to, and the run gets an event with the reason. Only the first flood counts.
+// flood bans a device that has sent too much, until it is readmitted: its part in the run ends, its messages are no
+// longer listened to, and the run gets an event with the reason. A device that is banned already stays as it is.
 func (p *peer) flood(reason string) {
-	if p.flooded {
+	if p.banned {
 		return
 	}
 	p.leave()
-	p.flooded = true
+	p.banned = true
 	p.refused[ReasonFlood]++
 	p.unsubscribe()
 	p.gateway.events.Put(Event{Device: p.index, Kind: Flooded, Text: reason})
@@ -344,7 +344,7 @@ func (p *peer) onJoin(m *bus.RawMessage) {
 	if p.outranked(j.Fence) {
 		return
 	}
-	p.limit(j)
+	p.limitSamples(j)
 	if j.Asks {
 		p.answer(m, bus.Accepted, "", p.welcome)
 		return
@@ -354,8 +354,9 @@ func (p *peer) onJoin(m *bus.RawMessage) {
 		p.contend(j, m)
 		return
 	}
-	// A device that asks has not got its task.
-	if m.Reply != "" {
+	// A device that joins by a request has not got its task.
+	isRequest := m.Reply != ""
+	if isRequest {
 		p.checkTask()
 	}
 	if p.unreached {
@@ -466,9 +467,9 @@ func (p *peer) joinRun(join *bus.Join) {
 // sent again: on a slow link the repeat would make the device start its message over.
 func (p *peer) worksOnTask() bool { return p.task != noTask && p.reportedTask == p.task }
 
-// limit reduces the samples that a device claims in its join to the number that its credentials
-// allow, since the samples are its weight in the mean of the updates.
-func (p *peer) limit(join *bus.Join) {
+// limitSamples reduces the samples that a device claims in its join to the number that its credentials allow, since
+// the samples are its weight in the mean of the updates.
+func (p *peer) limitSamples(join *bus.Join) {
 	if p.maxSamples > 0 && join.Samples > p.maxSamples {
 		p.ignore(
 			ReasonSamples,
@@ -489,9 +490,9 @@ func (p *peer) limit(join *bus.Join) {
 // The device sends a heartbeat as soon as it has a task, so the first one after a task is expected and takes
 // nothing from the budget. Only one heartbeat a task is free, even if it is refused.
 func (p *peer) onHeartbeat(m *bus.RawMessage) {
-	isFirstSinceTask := p.task != noTask && !p.taskReported
-	expected := isFirstSinceTask && !p.flooded && len(m.Data) < deviceBudgetBytes
-	p.taskReported = true
+	isFirstSinceTask := p.task != noTask && !p.heartbeatSinceOpened
+	expected := isFirstSinceTask && !p.banned && len(m.Data) < deviceBudgetBytes
+	p.heartbeatSinceOpened = true
 	if !expected && !p.spendBudget(len(m.Data)) {
 		return
 	}
@@ -517,7 +518,7 @@ func (p *peer) onHeartbeat(m *bus.RawMessage) {
 		p.gateway.events.Put(Event{Device: p.index, Kind: Departed, Text: h.Leaves})
 	}
 	// The device sends a message again and again that was answered, so answers do not reach it.
-	if p.answered.isStuck && p.joined {
+	if p.lastAnswered.isStuck && p.joined {
 		p.dropUnreached(noAnswers)
 	}
 	// A device that heeds fences also says which task has arrived before it works on it; others do not.
@@ -526,19 +527,19 @@ func (p *peer) onHeartbeat(m *bus.RawMessage) {
 	}
 }
 
-// noteHeartbeat notes what heartbeat h, which has just arrived, says of the device: that it was heard, on which task it
-// works, which task has reached it, and the lines of its log.
+// noteHeartbeat notes what heartbeat h, which has just arrived, says of the device: that it was heard, on which task
+// it works, whether the open task has reached it, and the lines of its log.
 func (p *peer) noteHeartbeat(h *bus.Heartbeat) {
 	now := time.Now()
-	if p.beatIsLate(now) {
-		p.lateBeat = now
+	if p.heartbeatIsLate(now) {
+		p.lastLateHeartbeat = now
 	}
-	p.beats++
-	p.lastBeat = now
+	p.heartbeats++
+	p.lastHeartbeat = now
 	p.lastHeard = now
 	p.reportedTask = h.Task
-	// Arrived is the newest task that the device has, also before it works on it.
-	p.confirmed = p.confirmed || p.worksOnTask() || h.Arrived == p.task
+	// h.Arrived is the newest task that the device has, also before it works on it.
+	p.taskArrived = p.taskArrived || p.worksOnTask() || h.Arrived == p.task
 	p.log = appendLog(p.log, h.Log...)
 }
 
@@ -555,7 +556,7 @@ func (p *peer) onUpdate(m *bus.RawMessage) {
 	if err == nil && m.Subject != subject.Device(p.gateway.run, p.id, subject.Chunk(part.Chunk)) {
 		err = fmt.Errorf("bus: update: chunk %d on %q", part.Chunk, m.Subject)
 	}
-	expected := err == nil && !p.flooded && p.expectsPart(part)
+	expected := err == nil && !p.banned && p.expectsPart(part)
 	if !expected && !p.spendBudget(len(m.Data)) {
 		return
 	}
@@ -599,11 +600,12 @@ func (p *peer) receive(part *bus.Update, fault error) (status bus.Status, reason
 	if fault != nil {
 		return p.refuseUpdate(&bus.Update{Task: part.Task}, arrived, ReasonInvalid, fault.Error())
 	}
+	// The message is of the open task, so the device has that task and works on it.
 	p.lastHeard = arrived
 	p.reportedTask = part.Task
-	p.confirmed = true
+	p.taskArrived = true
 	// A masked update without agreed keys could not be unmasked.
-	if p.gateway.config.Secure && !p.uploads {
+	if p.gateway.config.Secure && !p.takesMaskedUpdate {
 		return bus.SendKeys, "keys and shares come before the update"
 	}
 	if part.Last() {
@@ -612,15 +614,16 @@ func (p *peer) receive(part *bus.Update, fault error) (status bus.Status, reason
 	return p.receiveChunk(part, arrived)
 }
 
-// receiveUnexpected answers a message that changes nothing: the device is banned, the message is not
-// of the open task, or the task is decided already. answered is false for every other message.
+// receiveUnexpected answers a message that changes nothing: the device is banned, the message is not of the open
+// task, or its update was accepted or refused already. fault is an error of the message by itself, nil for a valid
+// one. answered is false for every other message, which the caller has yet to handle.
 func (p *peer) receiveUnexpected(part *bus.Update, fault error) (status bus.Status, reason string, answered bool) {
 	ignore := func(kind, text string) (bus.Status, string, bool) {
 		p.ignore(kind, text)
 		return bus.Refused, text, true
 	}
 	switch {
-	case p.flooded:
+	case p.banned:
 		return bus.Refused, "the device is heard no more", true
 	// A faulty message of another task must not decide the open one.
 	case fault != nil && (!p.isOfOpenTask(part) || p.decided):

@@ -18,13 +18,15 @@ const yieldAfter = 3 * time.Second
 // silentBeats is for how many intervals of heartbeats a device that takes part may be silent before it is called.
 const silentBeats = 3
 
-// isCallDue reports whether the device is to be called at the time now: it does not take part and is not banned, or it
-// takes part and is silent. A silent process may be gone, and another one of the device does not know the run before
-// it is called. Calls of a silent device have pauses, since each of them is answered, and its link may be slow. A
-// process without a number looks like any other, so it is not called: its answer would begin its task anew.
-// The caller holds the lock.
+// isCallDue reports whether the gateway is to call the device at the time now, upon which it joins. It is if the
+// device does not take part, or takes part and has been silent for silentBeats heartbeats: its process may be gone,
+// and a new one does not know the run before it is called. Calls of a silent device have pauses as long, since it
+// answers each of them, and its link may be slow. A silent process without a number is not called: its join could not
+// be told from that of a new process, so its open task would be sent again and begin anew. The caller holds the lock.
 func (p *peer) isCallDue(now time.Time) bool {
-	if p.flooded || p.trial != nil {
+	// A device on trial shows by its silence that it has the answer to its join (see startTrial).
+	onTrial := p.trialTimer != nil
+	if p.banned || onTrial {
 		return false
 	}
 	if !p.joined {
@@ -49,8 +51,9 @@ type rival struct {
 	join *bus.Join
 	// request is the rival's latest request to join, which will be answered.
 	request *bus.RawMessage
-	// yield gives the place to the rival when the owner has not answered in time.
-	yield *time.Timer
+	// takeover gives the place to the rival, after Config.Yield, unless the process that has the place answers
+	// before.
+	takeover *time.Timer
 }
 
 // claimPlace is called for a message of a process, and reports whether the process has the device's place. The
@@ -88,7 +91,7 @@ func (p *peer) contend(join *bus.Join, request *bus.RawMessage) {
 		return
 	}
 	r := &rival{join: join, request: request}
-	r.yield = time.AfterFunc(p.gateway.config.Yield, func() {
+	r.takeover = time.AfterFunc(p.gateway.config.Yield, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		// The owner was silent for Config.Yield and the rival has not been dismissed.
@@ -105,10 +108,11 @@ func (p *peer) contend(join *bus.Join, request *bus.RawMessage) {
 	_ = p.gateway.publish(p, &bus.Task{})
 }
 
-// dismiss ends the wait of a rival, if there is one.
+// dismiss stops a rival process from getting the device's place, if one waits for it. It does not answer the rival's
+// request.
 func (p *peer) dismiss() {
 	if p.rival != nil {
-		p.rival.yield.Stop()
+		p.rival.takeover.Stop()
 		p.rival = nil
 	}
 }

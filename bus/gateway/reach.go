@@ -58,30 +58,31 @@ const (
 type reach struct {
 	// unreached says that the device was heard and not reached, and has not yet shown that it is again.
 	unreached bool
-	// trial ends the time within which such a device must not repeat its join, nil if none has begun.
-	trial *time.Timer
-	// pace is the longest time from an answer to the next message of an update, 0 if it is not known.
-	pace time.Duration
-	// chunkTime is how long a chunk of the last model was under way to the device, by the device's own measurement, 0
-	// if it is not known.
-	chunkTime time.Duration
-	// answered is the last message of the update that was answered.
-	answered answered
+	// trialTimer ends the time within which such a device must not repeat its join, nil if none has begun.
+	trialTimer *time.Timer
+	// messageTime is the longest time from an answer to the next message of an update, 0 if it is not known.
+	messageTime time.Duration
+	// downloadChunkTime is how long a chunk of the last model was under way to the device, by the device's own
+	// measurement, 0 if it is not known.
+	downloadChunkTime time.Duration
+	// lastAnswered is the last message of the open task's update that was answered.
+	lastAnswered answeredMessage
 	// echoes are the paths by which the device is reached.
 	echoes echoes
 }
 
-// answered is the last message of an update that was answered.
-type answered struct {
+// answeredMessage is a message of an update that was answered. The zero value stands for none.
+type answeredMessage struct {
 	// task and chunk identify the message.
 	task  uint64
 	chunk uint32
-	// first is when it was answered first, and at when it was answered last.
-	first, at time.Time
+	// firstAnswer is when it was answered first, and lastAnswer when it was answered last.
+	firstAnswer, lastAnswer time.Time
 	// repeats counts the repeats that arrived answerTime and more after an answer.
 	repeats int
-	// probe sends the device its task again, and stuck ends its part in the run; both are nil if the device is slow.
-	probe, stuck *time.Timer
+	// resendTask sends the device its task again, and stuckTimer ends its part in the run. Both are nil before the
+	// first repeat and for a slow device.
+	resendTask, stuckTimer *time.Timer
 	// isStuck says that the device has made no progress for stuckTime: it is not reached as soon as it is heard.
 	isStuck bool
 }
@@ -93,31 +94,31 @@ type answered struct {
 // arrives.
 func (p *peer) noteChunk(part *bus.Update) {
 	now := time.Now()
-	last := &p.answered
-	isNew := last.task != part.Task || last.chunk != part.Chunk || last.at.IsZero()
+	last := &p.lastAnswered
+	isNew := last.task != part.Task || last.chunk != part.Chunk || last.lastAnswer.IsZero()
 	if isNew {
 		// The device had the answer to the message before, so the time since is what a message takes.
 		if last.task == part.Task && last.repeats == 0 {
-			p.pace = max(p.pace, now.Sub(last.at))
+			p.messageTime = max(p.messageTime, now.Sub(last.lastAnswer))
 		}
 		p.forgetAnswer()
-		p.answered = answered{
-			task:  part.Task,
-			chunk: part.Chunk,
-			first: now,
-			at:    now,
+		p.lastAnswered = answeredMessage{
+			task:        part.Task,
+			chunk:       part.Chunk,
+			firstAnswer: now,
+			lastAnswer:  now,
 		}
 		return
 	}
 	// Such a repeat was sent before the answer can have arrived, and shows nothing.
-	waited := now.Sub(last.at)
+	waited := now.Sub(last.lastAnswer)
 	if waited < answerTime {
 		return
 	}
-	last.at = now
+	last.lastAnswer = now
 	last.repeats++
 	// An echo that was sent after the first answer has reached the device.
-	answersArrive := p.echoes.answers.proved.After(last.first)
+	answersArrive := p.echoes.answers.workedAt.After(last.firstAnswer)
 	// On a full link a device repeats a message before the first one and its answer have arrived.
 	mayBeUnderWay := p.linkIsFull(now) && last.repeats <= maxSlowRepeats
 	if last.repeats > 1 && !answersArrive && !mayBeUnderWay {
@@ -125,21 +126,21 @@ func (p *peer) noteChunk(part *bus.Update) {
 		return
 	}
 	// awaitProgress may have the device send its message once more, which on a slow link would cost much time.
-	isQuick := p.pace > 0 || waited < promptTime
+	isQuick := p.messageTime > 0 || waited < promptTime
 	if isQuick && !p.isSlow() && last.repeats == 1 {
 		p.awaitProgress()
 	}
 }
 
-// beatIsLate reports whether at the time now a heartbeat is late.
-func (p *peer) beatIsLate(now time.Time) bool {
-	return !p.lastBeat.IsZero() && now.Sub(p.lastBeat) >= 2*p.welcome.HeartbeatEvery()
+// heartbeatIsLate reports whether at the time now a heartbeat is late.
+func (p *peer) heartbeatIsLate(now time.Time) bool {
+	return !p.lastHeartbeat.IsZero() && now.Sub(p.lastHeartbeat) >= 2*p.welcome.HeartbeatEvery()
 }
 
 // linkIsFull reports whether the device's link to the run was full with the message that has just arrived: heartbeats
 // are late, or have come late just now, as they may be handled before the message.
 func (p *peer) linkIsFull(now time.Time) bool {
-	return p.beatIsLate(now) || now.Sub(p.lateBeat) < p.welcome.HeartbeatEvery()
+	return p.heartbeatIsLate(now) || now.Sub(p.lastLateHeartbeat) < p.welcome.HeartbeatEvery()
 }
 
 // isSlow reports whether the device's next message may take longer than stuckTime on its link.
@@ -148,61 +149,64 @@ func (p *peer) isSlow() bool { return 2*p.linkTime() > stuckTime }
 // linkTime is for how long a message has lately been under way to the device or from it, so far as that is known: a
 // chunk of a model or of an update, or an echo behind one.
 func (p *peer) linkTime() time.Duration {
-	return max(p.pace, p.chunkTime, p.echoes.tasks.slowest, p.echoes.answers.slowest)
+	return max(p.messageTime, p.downloadChunkTime, p.echoes.tasks.slowestTrip, p.echoes.answers.slowestTrip)
 }
 
 // noteDownload takes from the last message of an update how long a chunk of the model was under way.
 func (p *peer) noteDownload(part *bus.Update) {
 	const valueBytes = 4
 	chunks := max(1, (p.params*valueBytes+bus.ChunkBytes-1)/bus.ChunkBytes)
-	p.chunkTime = min(time.Duration(part.DownloadNs)/time.Duration(chunks), maxChunkTime)
+	p.downloadChunkTime = min(time.Duration(part.DownloadNs)/time.Duration(chunks), maxChunkTime)
 }
 
-// awaitProgress is called when a quick device has repeated a message and was answered once more. One answer may be lost
-// with a connection. If the device sends no further message within progressTime, it is asked to repeat the last one,
-// and after stuckTime it counts as not reached.
+// awaitProgress is called when a device on a quick link has repeated a message and was answered a second time, since
+// the first answer may have been lost with a connection. It starts two timers. If the device has sent no further
+// message by progressTime, it gets its task again, upon which it repeats the message at once. If it has sent none by
+// stuckTime, it does not get its answers and counts as not reached.
 func (p *peer) awaitProgress() {
 	task := p.task
-	chunk := p.answered.chunk
-	// stillWaits reports whether the device has sent no further message.
-	stillWaits := func() bool {
-		return p.task == task && p.answered.task == task && p.answered.chunk == chunk && p.answered.repeats > 0
+	chunk := p.lastAnswered.chunk
+	// isStuck reports whether the device has sent no other message of its update since then.
+	isStuck := func() bool {
+		return p.task == task && p.lastAnswered.task == task && p.lastAnswered.chunk == chunk && p.lastAnswered.repeats > 0
 	}
-	p.answered.probe = time.AfterFunc(progressTime, func() {
+	p.lastAnswered.resendTask = time.AfterFunc(progressTime, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if stillWaits() && !p.decided && !p.isSlow() {
-			// If the task is lost, the device repeats its message later by itself.
+		if isStuck() && !p.decided && !p.isSlow() {
+			// If this message with the task is lost, the device repeats its own later by itself.
 			_ = p.gateway.conn.Publish(p.taskSubject(), p.message)
 		}
 	})
-	p.answered.stuck = time.AfterFunc(stuckTime, func() {
+	p.lastAnswered.stuckTimer = time.AfterFunc(stuckTime, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !stillWaits() {
+		if !isStuck() {
 			return
 		}
 		// An echo has shown meanwhile that the link is slow.
 		if p.isSlow() {
 			return
 		}
-		p.answered.isStuck = true
-		// A device that is silent, too, has lost its connection.
-		isHeard := p.lastHeard.Sub(p.answered.at) > stuckTime/3
+		p.lastAnswered.isStuck = true
+		// A device of which nothing has arrived since has lost its connection: then onHeartbeat ends its part as soon
+		// as it is heard again.
+		isHeard := p.lastHeard.Sub(p.lastAnswered.lastAnswer) > stuckTime/3
 		if isHeard {
 			p.dropUnreached(noAnswers)
 		}
 	})
 }
 
-// forgetAnswer ends what noteChunk knows of a message.
+// forgetAnswer forgets which message of an update was answered last, and stops the timers that wait for a further
+// one.
 func (p *peer) forgetAnswer() {
-	for _, timer := range []*time.Timer{p.answered.probe, p.answered.stuck} {
+	for _, timer := range []*time.Timer{p.lastAnswered.resendTask, p.lastAnswered.stuckTimer} {
 		if timer != nil {
 			timer.Stop()
 		}
 	}
-	p.answered = answered{}
+	p.lastAnswered = answeredMessage{}
 }
 
 // checkTask ends the device's part in the run, as of one that is not reached, if its open task was sent taskSends
@@ -210,13 +214,14 @@ func (p *peer) forgetAnswer() {
 // sent something that it would not have sent with the task.
 func (p *peer) checkTask() {
 	isOpen := p.task != noTask && !p.decided
-	isOverdue := p.sendCount >= taskSends && time.Since(p.sent) >= taskTime
-	if isOpen && isOverdue && !p.confirmed {
+	isOverdue := p.sendCount >= taskSends && time.Since(p.firstSent) >= taskTime
+	if isOpen && isOverdue && !p.taskArrived {
 		p.dropUnreached(noTasks)
 	}
 }
 
-// dropUnreached ends the device's part in the run because it is not reached. reason is for people.
+// dropUnreached ends the part in the run of a device that is heard and not reached, until it shows that it is reached
+// again (see takeEchoes and startTrial). reason is for people.
 func (p *peer) dropUnreached(reason string) {
 	if !p.joined {
 		return
@@ -230,21 +235,22 @@ func (p *peer) dropUnreached(reason string) {
 // endTrial makes a device that was not reached count as reached again, and ends the time in which it must not
 // repeat its join (see [peer.startTrial]). The next call invites it to join.
 func (p *peer) endTrial() {
-	if p.trial != nil {
-		p.trial.Stop()
-		p.trial = nil
+	if p.trialTimer != nil {
+		p.trialTimer.Stop()
+		p.trialTimer = nil
 	}
 	p.unreached = false
 }
 
-// startTrial answers the join of a device that was not reached, m. The device takes part again unless it repeats the
-// request within trialTime. A join without a reply subject shows nothing.
+// startTrial answers m, the join of a device that was not reached, and begins its trial. A device repeats a join
+// until it gets the answer. So if no repeat comes within trialTime, the answer has reached it, and it takes part
+// again; a repeat begins the trial anew. A join without a reply subject cannot be answered, and shows nothing.
 func (p *peer) startTrial(join *bus.Join, m *bus.RawMessage) {
 	if m.Reply == "" {
 		return
 	}
-	if p.trial != nil {
-		p.trial.Stop()
+	if p.trialTimer != nil {
+		p.trialTimer.Stop()
 	}
 	p.lastHeard = time.Now()
 	var trial *time.Timer
@@ -252,15 +258,15 @@ func (p *peer) startTrial(join *bus.Join, m *bus.RawMessage) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		// The device has asked once more, was banned, or left.
-		if p.trial != trial {
+		if p.trialTimer != trial {
 			return
 		}
-		p.trial = nil
-		if p.unreached && !p.flooded {
+		p.trialTimer = nil
+		if p.unreached && !p.banned {
 			p.unreached = false
 			p.joinRun(join)
 		}
 	})
-	p.trial = trial
+	p.trialTimer = trial
 	p.answer(m, bus.Accepted, "", p.welcome)
 }

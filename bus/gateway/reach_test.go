@@ -211,8 +211,8 @@ func (b *bench) departs(text string) {
 // shift moves what the gateway remembers of the device into the past.
 func (b *bench) shift(by time.Duration) {
 	b.gateway.withPeer(0, func(x *peer) {
-		x.answered.at = x.answered.at.Add(-by)
-		x.sent = x.sent.Add(-by)
+		x.lastAnswered.lastAnswer = x.lastAnswered.lastAnswer.Add(-by)
+		x.firstSent = x.firstSent.Add(-by)
 	})
 }
 
@@ -255,7 +255,7 @@ func TestReach_RepeatIsAskedFor(t *testing.T) {
 	progressTime = time.Millisecond
 	b := newBench(t, true)
 	task := b.sent(1)
-	b.gateway.withPeer(0, func(x *peer) { x.pace = time.Nanosecond })
+	b.gateway.withPeer(0, func(x *peer) { x.messageTime = time.Nanosecond })
 	b.line.next(t, "fedpace.r.client.pi.task")
 	b.chunk(task, 0)
 	b.shift(answerTime)
@@ -361,11 +361,11 @@ func TestReach_StandsStill(t *testing.T) {
 			b := newBench(t, true)
 			task := b.sent(1)
 			b.chunk(task, 0)
-			b.gateway.withPeer(0, func(x *peer) { x.pace = c.pace })
+			b.gateway.withPeer(0, func(x *peer) { x.messageTime = c.pace })
 			b.shift(c.repeat)
 			b.chunk(task, 0)
 			watched := false
-			b.gateway.withPeer(0, func(x *peer) { watched = x.answered.stuck != nil })
+			b.gateway.withPeer(0, func(x *peer) { watched = x.lastAnswered.stuckTimer != nil })
 			if watched != c.quick {
 				t.Fatalf("its progress is waited for: %v, want %v", watched, c.quick)
 			}
@@ -373,7 +373,7 @@ func TestReach_StandsStill(t *testing.T) {
 				return
 			}
 			for stuck := false; !stuck; {
-				b.gateway.withPeer(0, func(x *peer) { stuck = x.answered.isStuck })
+				b.gateway.withPeer(0, func(x *peer) { stuck = x.lastAnswered.isStuck })
 			}
 			b.departs("")
 			b.beat(&bus.Heartbeat{Task: task.Task})
@@ -393,8 +393,8 @@ func TestReach_SlowLinkRepeats(t *testing.T) {
 		b.departs("")
 		b.shift(20 * time.Second)
 		b.gateway.withPeer(0, func(x *peer) {
-			x.lastBeat = x.lastBeat.Add(-20 * time.Second)
-			x.lateBeat = time.Time{}
+			x.lastHeartbeat = x.lastHeartbeat.Add(-20 * time.Second)
+			x.lastLateHeartbeat = time.Time{}
 		})
 		// Heartbeats may be handled before the message that they were behind.
 		if repeat%2 == 0 {

@@ -46,7 +46,7 @@ func (p *peer) onSecure(m *bus.RawMessage) {
 	}
 	p.lastHeard = time.Now()
 	p.reportedTask = part.Task
-	p.confirmed = true
+	p.taskArrived = true
 	p.gateway.events.Put(Event{
 		Device:  p.index,
 		Kind:    Secure,

@@ -68,7 +68,7 @@ func Predict(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, 
 	if n := schedule.NeedsOf(p.Config.Schedule.K, p.Config.Schedule.Setup()); n.Losses || n.Validation {
 		c.addUnknown("K_r follows what is learned: it is taken to stay at K_0.")
 	}
-	one := roundTimes{all: p.Config.Cohort + len(p.Config.Devices.Names)}
+	one := roundTimes{allTasks: p.Config.Cohort + len(p.Config.Devices.Names)}
 	return c, c.predict(ctx, p, record{isFuture: true, rounds: slices.Repeat([]roundTimes{one}, rounds)})
 }
 
@@ -137,12 +137,12 @@ func affordable(list []roundTimes) (draws, rounds int) {
 func affordableRounds(list []roundTimes, draws int) (rounds int) {
 	tasks := 0
 	for rounds < len(list) {
-		fewTasks := draws*(tasks+list[rounds].all) <= maxTasks
+		fewTasks := draws*(tasks+list[rounds].allTasks) <= maxTasks
 		fewValues := draws*columns*(rounds+1) <= maxValues
 		if rounds > 0 && !(fewTasks && fewValues) {
 			break
 		}
-		tasks += list[rounds].all
+		tasks += list[rounds].allTasks
 		rounds++
 	}
 	return rounds
@@ -175,7 +175,7 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 			selection.Rules.NameOf(p.Config.Select),
 		)
 	}
-	list, err := t.play(ctx, draws)
+	simulated, err := t.play(ctx, draws)
 	if err != nil {
 		return err
 	}
@@ -188,19 +188,20 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 		if r.isFuture {
 			measured.rounds[i][roundSeconds] = math.NaN()
 		}
-		c.addRows(i, measured, list)
+		c.addRows(i, measured, simulated)
 	}
-	c.Seconds = predictedOf(measured, list, (*means).total)
+	c.Seconds = predictedOf(measured, simulated, (*means).total)
+	// The overheads of classes are constants, and the draws differ little in who has tasks, so one draw gives them.
 	for p, phase := range phases {
-		v := predictedOf(measured, list, func(d *means) float64 { return d.phase(p) })
+		v := predictedOf(measured, simulated, func(d *means) float64 { return d.phase(p) })
 		if !math.IsNaN(v.P50) {
 			c.Phases = append(
 				c.Phases,
-				folder.Phase{Phase: phase.String(), Overhead: t.overhead(list[0], p), Predicted: v},
+				folder.Phase{Phase: phase.String(), Overhead: t.overhead(simulated[0], p), Predicted: v},
 			)
 		}
 	}
-	c.compareDevices(t, measured, list)
+	c.compareDevices(t, measured, simulated)
 	return nil
 }
 
@@ -234,16 +235,16 @@ func (c *Comparison) addRows(i int, measured *means, draws []*means) {
 
 // class is the fleet's class of a device, numbered from 0.
 func (t *counterpart) class(device int) *fleet.Class {
-	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.first+device)]
+	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.firstDevice+device)]
 }
 
-// overhead returns how much of phase p of a task is overhead: the mean, over the tasks that devices answered in
-// draw, a simulated repetition of the run, of the seconds that a device's class says for it. It is 0 if no task
+// overhead returns how many seconds of phase p of a task, an index of phases, are overhead: the mean, over the tasks
+// that devices answered in draw, a simulated repetition of the run, of what a device's class says. It is 0 if no task
 // was answered.
 func (t *counterpart) overhead(draw *means, p int) float64 {
 	var all rate
 	for device := range draw.devices {
-		// The amount of a phase counts the tasks.
+		// The amount of a phase is the number of tasks that the device answered.
 		tasks := draw.devices[device][p].amount
 		seconds := *t.class(device).Overhead.Phases()[p]
 		all.add(tasks*seconds, tasks)

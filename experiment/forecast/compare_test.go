@@ -46,7 +46,7 @@ func prepare(t *testing.T, sets ...string) *problem.Problem {
 	return p
 }
 
-// made is the record of a run that is a draw of its own twin: the truth is known. lost
+// made is the record of a run that is a draw of its own counterpart: the truth is known. lost
 // says over which tasks devices fall silent.
 func made(t *testing.T, p *problem.Problem, rounds, seed int, lost ...[2]int) record {
 	t.Helper()
@@ -60,12 +60,12 @@ func made(t *testing.T, p *problem.Problem, rounds, seed int, lost ...[2]int) re
 	for _, l := range lost {
 		r.rounds[l[0]-1].tasks[l[1]].lost = true
 	}
-	twin, err := newCounterpart(p, &r)
+	simulated, err := newCounterpart(p, &r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var drawn []roundTimes
-	if err := twin.draw(context.Background(), seed, func(m *roundTimes) {
+	if err := simulated.simulate(context.Background(), seed, func(m *roundTimes) {
 		drawn = append(drawn, *m)
 		drawn[len(drawn)-1].tasks = slices.Clone(m.tasks)
 	}); err != nil {
@@ -234,12 +234,12 @@ func TestCompare_LostDevices(t *testing.T) {
 func TestCompare_CohortsOfRun(t *testing.T) {
 	p := prepare(t, "devices.include=sampled", "select={rule: oort, seconds: 1}")
 	cohorts := func(told map[int]devicelog.Samples, n int) (list [][]int) {
-		r := record{rounds: slices.Repeat([]roundTimes{{steps: 2, all: 4}}, 20), samples: told}
-		twin, err := newCounterpart(p, &r)
+		r := record{rounds: slices.Repeat([]roundTimes{{steps: 2, allTasks: 4}}, 20), samples: told}
+		simulated, err := newCounterpart(p, &r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := twin.draw(t.Context(), n, func(m *roundTimes) {
+		if err := simulated.simulate(t.Context(), n, func(m *roundTimes) {
 			var devices []int
 			for _, t := range m.tasks {
 				devices = append(devices, t.device)
@@ -285,7 +285,7 @@ func TestCompare_DevicesLog(t *testing.T) {
 // can be written.
 func TestCompare_NothingAnswered(t *testing.T) {
 	p := prepare(t, "dropout.probability=0.5", "seed=5", "cohort=1")
-	c := compared(t, p, record{isFuture: true, rounds: []roundTimes{{steps: 1, all: 2}}}, fewDraws)
+	c := compared(t, p, record{isFuture: true, rounds: []roundTimes{{steps: 1, allTasks: 2}}}, fewDraws)
 	if _, err := json.Marshal(c.Prediction); err != nil || len(c.Phases) != len(phases) {
 		t.Errorf("%+v: %v", c, err)
 	}
@@ -312,7 +312,7 @@ func TestCompare_EffortIsBounded(t *testing.T) {
 	for _, x := range []struct{ rounds, tasks, draws, compared int }{
 		{20, 6, manyDraws, 20}, {10_000, 10, manyDraws, 10_000}, {100_000, 6, fewDraws, 100_000}, {1000, 10_000, fewDraws, 105}, {3, 1 << 26, fewDraws, 1},
 	} {
-		if draws, rounds := affordable(slices.Repeat([]roundTimes{{all: x.tasks}}, x.rounds)); draws != x.draws || rounds != x.compared {
+		if draws, rounds := affordable(slices.Repeat([]roundTimes{{allTasks: x.tasks}}, x.rounds)); draws != x.draws || rounds != x.compared {
 			t.Errorf("%d rounds of %d tasks: %d draws of %d rounds, want %d of %d", x.rounds, x.tasks, draws, rounds, x.draws, x.compared)
 		}
 	}

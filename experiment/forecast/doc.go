@@ -11,11 +11,11 @@
 //     has not begun plays all of its rounds, or some of more than a million tasks, learns what
 //     they cost from a trial of some, and adds the work.
 //   - How large do its files become? [Growth].
-//   - How sure is that of real devices? [Compare] plays the *twin* of a run: the run with
+//   - How sure is that of real devices? [Compare] plays the *counterpart* of a run: the run with
 //     each device replaced by a simulated client of its class. It has the same cohorts and the
 //     K_r that the run really had; devices are there, and lost, in the rounds in which they
 //     were. The draws differ in the seed of the devices' fleet alone, so what the simulated
-//     clients of the run take stays as it was. [Ahead] does that for a run that is to come.
+//     clients of the run take stays as it was. [Predict] does that for a run that is to come.
 //
 // An [Interval] holds 90 % of the draws: with 99 draws it reaches from the 5th to the 95th
 // smallest, with 19 from the smallest to the largest. One more draw is in such an interval with

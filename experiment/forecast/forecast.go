@@ -63,7 +63,7 @@ type Forecast struct {
 	// FollowsMeasures says that K_r depends on what a run measures, such as losses. The figures are then those of
 	// a K that stays at K_0.
 	FollowsMeasures bool `json:"k_follows"`
-	// IsUpperBound says that Follows is set and that K_r never exceeds K_0, so that the run does at most the
+	// IsUpperBound says that FollowsMeasures is set and that K_r never exceeds K_0, so that the run does at most the
 	// foreseen steps.
 	IsUpperBound bool `json:"at_most"`
 	// IsSampled says that rounds are not all alike and too many to be played, so that the figures are
@@ -156,8 +156,9 @@ func Make(
 		return f, err
 	}
 	f.FollowsMeasures = w.followsMeasures
-	// A schedule that follows losses stays at K_0 here, because nothing is learned.
 	f.IsUpperBound = f.FollowsMeasures && schedule.AtMostK0(c.K)
+	// Nothing is learned here, so a schedule that follows losses may be asked for K: it stays at K_0. With
+	// followsMeasures set, the walk would keep the K of a round before it, and there is none.
 	w.followsMeasures = false
 	// How fast samples, tokens and budgets are used up follows from which clients are drawn, so a run that
 	// they end must be played.
@@ -194,7 +195,7 @@ func Make(
 	// Where the run ends within its first round, there are tasks and no round.
 	f.NoUpdates = ended > 0 && f.tried[round.Accepted] == 0
 	f.triedRounds = t.Stop.Rounds
-	return f, f.addWork(ctx, p, measurementsOf(&p.Data, &c), &t)
+	return f, f.addWork(ctx, p, evaluationsOf(&p.Data, &c), &t)
 }
 
 // trialOf returns the problem p without training and pace, for as many first rounds as have about the given
@@ -238,8 +239,8 @@ func (f *Forecast) walkRounds(w walk) error {
 
 // addWork adds what the run takes of this machine's time. Messages and the clock take as long for each round as
 // in the trial t, and learning as long for each step and sample as a single worker needs, divided among all
-// cores. m says which samples the run evaluates.
-func (f *Forecast) addWork(ctx context.Context, p *problem.Problem, m measurements, t *Trial) error {
+// cores. e says how many samples the run evaluates. All times are in seconds.
+func (f *Forecast) addWork(ctx context.Context, p *problem.Problem, e evaluations, t *Trial) error {
 	// The run has this many rounds for each round of the trial.
 	rounds := float64(f.Rounds) / float64(max(1, t.Stop.Rounds))
 	f.Wall = t.Wall * rounds
@@ -250,17 +251,19 @@ func (f *Forecast) addWork(ctx context.Context, p *problem.Problem, m measuremen
 		if p.Trainer != nil && p.Trainer.Steps != nil {
 			f.OwnSteps = p.Trainer.Steps.String()
 		}
-		step, sample, err := timeLearning(ctx, p)
+		stepSeconds, sampleSeconds, err := timeLearning(ctx, p)
 		if err != nil {
 			return err
 		}
 		// steps are the local steps of all clients whose updates count, as many a round as in the trial.
 		steps := float64(f.Steps) * float64(t.Stop.Outcomes[round.Accepted]) / float64(max(1, t.Stop.Rounds))
-		samples := m.samples(0, f.Rounds, 0, round.Time(f.Virtual*1e9)) + m.atEnd()
-		f.Training = step * steps
-		f.Evaluating = sample * samples
+		end := round.Time(f.Virtual * 1e9)
+		samples := e.samplesBetween(0, f.Rounds, 0, end) + e.atEnd()
+		f.Training = stepSeconds * steps
+		f.Evaluating = sampleSeconds * samples
 		f.Wall += (f.Training + f.Evaluating) / float64(runtime.GOMAXPROCS(0))
 	}
+	// A run with a pace has at most that many virtual seconds in a second of wall time.
 	if pace := p.Config.Pace; pace > 0 {
 		f.Wall = max(f.Wall, f.Virtual/pace)
 	}
@@ -382,8 +385,9 @@ func (f *Forecast) intervalText() string {
 }
 
 // conditionsText returns the conditions under which the figures of the forecast hold, as the end of a
-// sentence. It is empty if they hold without any.
+// sentence on the run's rounds. It is empty if they hold without any.
 func (f *Forecast) conditionsText() (text string) {
+	// Some of the rounds were played in place of all.
 	if f.IsSampled {
 		text = ", by a sample of them"
 	}

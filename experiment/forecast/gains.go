@@ -54,6 +54,7 @@ func (f *Forecast) findGains(ctx context.Context, p *problem.Problem, limit roun
 	}
 	replayed := &replay{problem: p, limit: limit}
 	waited := newWaitCounts(p, classes)
+	// before is the mean time of a round as the run is, in seconds. The others are those with a change.
 	before, err := replayed.meanRound(ctx, unchanged, waited)
 	if err != nil || before == 0 {
 		return err
@@ -70,13 +71,15 @@ func (f *Forecast) findGains(ctx context.Context, p *problem.Problem, limit roun
 			Clients: float64(clients[class]) / float64(p.Config.Clients),
 		}
 		if waited.rounds[class] > 0 && clients[class] < p.Config.Clients {
-			without, err := replayed.meanRound(ctx, change{excluded: class, class: noClass, phase: noPhase}, nil)
+			excluding := change{excludedClass: class, fasterClass: noClass, fasterPhase: noPhase}
+			without, err := replayed.meanRound(ctx, excluding, nil)
 			if err != nil {
 				return err
 			}
 			g.ShorterWithout = max(0, 1-without/before)
 		}
-		after, err := replayed.meanRound(ctx, change{excluded: noClass, class: class, phase: noPhase}, nil)
+		speedingUp := change{excludedClass: noClass, fasterClass: class, fasterPhase: noPhase}
+		after, err := replayed.meanRound(ctx, speedingUp, nil)
 		if err != nil {
 			return err
 		}
@@ -84,7 +87,8 @@ func (f *Forecast) findGains(ctx context.Context, p *problem.Problem, limit roun
 		f.Gains = append(f.Gains, g)
 	}
 	for phase, name := range []string{"downloads", "computing", "uploads"} {
-		after, err := replayed.meanRound(ctx, change{excluded: noClass, class: noClass, phase: phase}, nil)
+		speedingUp := change{excludedClass: noClass, fasterClass: noClass, fasterPhase: phase}
+		after, err := replayed.meanRound(ctx, speedingUp, nil)
 		if err != nil {
 			return err
 		}
@@ -102,30 +106,30 @@ const (
 
 // change is one difference of a run that is played again from the run itself.
 type change struct {
-	// excluded is the class of which no client is selected, or noClass.
-	excluded int
-	// class is the class of which all phases are faster, or noClass.
-	class int
-	// phase is the phase that is faster for all clients, or noPhase: 0 is the download, 1 the
+	// excludedClass is the class of which no client is selected, or noClass.
+	excludedClass int
+	// fasterClass is the class of which all phases are faster, or noClass.
+	fasterClass int
+	// fasterPhase is the phase that is faster for all clients, or noPhase: 0 is the download, 1 the
 	// computation and 2 the upload.
-	phase int
+	fasterPhase int
 }
 
 // unchanged is the run as it is.
-var unchanged = change{excluded: noClass, class: noClass, phase: noPhase}
+var unchanged = change{excludedClass: noClass, fasterClass: noClass, fasterPhase: noPhase}
 
 // replay plays a run again, without learning, with changes. The first time must be without any.
 type replay struct {
 	problem *problem.Problem
 	// limit is the end of the run in virtual time, 0 for none.
 	limit round.Time
-	// starts holds when each round of the unchanged run began. A task of a changed run meets the slowdown
+	// unchangedStarts holds when each round of the unchanged run began. A task of a changed run meets the slowdown
 	// periods and link speeds of that moment, even if its round begins earlier: other slowdown periods would
-	// change its time by more than a tenth of the speed does. starts is empty where clients are absent or
+	// change its time by more than a tenth of the speed does. It is empty where clients are absent or
 	// rounds overlap; a task then meets those of the moment at which it begins.
-	starts []round.Time
-	// length is the virtual time that the unchanged run takes; 0 before it was played.
-	length round.Time
+	unchangedStarts []round.Time
+	// unchangedLength is the virtual time that the unchanged run takes; 0 before it was played.
+	unchangedLength round.Time
 }
 
 // meanRound plays the run with a change and returns the mean time of a round in seconds. It is infinite
@@ -138,10 +142,10 @@ func (y *replay) meanRound(ctx context.Context, c change, counts *waitCounts) (f
 		return 0, err
 	}
 	// The length of the unchanged run is not known before the first call.
-	isFirst := y.length == 0
-	excludes := c.excluded != noClass
+	isFirst := y.unchangedLength == 0
+	excludes := c.excludedClass != noClass
 	if excludes {
-		y.exclude(c.excluded, &rounds)
+		y.exclude(c.excludedClass, &rounds)
 	}
 	settings := &y.problem.Config
 	isAlwaysThere := !settings.EverAbsent() && !settings.Arrives()
@@ -152,7 +156,7 @@ func (y *replay) meanRound(ctx context.Context, c change, counts *waitCounts) (f
 		answer: y.answers(c),
 		report: func(r *round.Report) error {
 			if keepsStarts {
-				y.starts = append(y.starts, r.Start)
+				y.unchangedStarts = append(y.unchangedStarts, r.Start)
 			}
 			if counts != nil {
 				counts.endRound()
@@ -165,7 +169,7 @@ func (y *replay) meanRound(ctx context.Context, c change, counts *waitCounts) (f
 	}
 	stop, _, err := t.play(ctx)
 	if isFirst {
-		y.length = stop.EndTime
+		y.unchangedLength = stop.EndTime
 	}
 	// Without the class whose updates were the only ones that count, the run has no end, but the rounds
 	// that were played have a length.
@@ -190,25 +194,25 @@ func (y *replay) exclude(class int, rounds *round.Config) {
 		}
 		return available == nil || available(client, now)
 	}
-	rounds.Stop.Time = cmp.Or(rounds.Stop.Time, 2*y.length)
+	rounds.Stop.Time = cmp.Or(rounds.Stop.Time, 2*y.unchangedLength)
 }
 
 // answers returns the function that answers the tasks of the run with a change: a task takes as long as in the
 // unchanged run, but the phases that the change makes faster are divided by the constant faster. These are all
-// phases of the clients of class c.class, and phase c.phase of all clients; either may be none (noClass,
+// phases of the clients of c.fasterClass, and c.fasterPhase of all clients; either may be none (noClass,
 // noPhase). The task meets the slowdown periods and link speeds of the moment at which its round began in the
-// unchanged run (y.starts), where that is known.
+// unchanged run (y.unchangedStarts), where that is known.
 func (y *replay) answers(c change) func(*round.Task) (round.Event, error) {
 	unchangedAnswer := answers(&y.problem.Timing)
 	return func(t *round.Task) (round.Event, error) {
 		shifted := *t
-		if t.Round <= len(y.starts) {
-			shifted.Start = y.starts[t.Round-1]
+		if t.Round <= len(y.unchangedStarts) {
+			shifted.Start = y.unchangedStarts[t.Round-1]
 		}
 		e, err := unchangedAnswer(&shifted)
-		isFasterClass := c.class != noClass && y.problem.Fleet.Class(t.Client) == c.class
+		isFasterClass := c.fasterClass != noClass && y.problem.Fleet.Class(t.Client) == c.fasterClass
 		for phase, duration := range []*round.Time{&e.Plan.Download, &e.Plan.Compute, &e.Plan.Upload} {
-			if isFasterClass || phase == c.phase {
+			if isFasterClass || phase == c.fasterPhase {
 				*duration = round.Time(float64(*duration) / faster)
 			}
 		}

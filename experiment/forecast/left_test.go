@@ -75,7 +75,7 @@ func checkLeft(t *testing.T, c config.Config, overhead float64) (asked, inside i
 	if err != nil {
 		t.Fatal(err)
 	}
-	remaining.measured.batch, remaining.measured.heldOut = 32, 2000
+	remaining.batch, remaining.evaluations.heldOutSamples = 32, 2000
 	const step, evaluation = 0.001, 0.1 // seconds; the second is five times the guess
 	training, seconds, total := make([]float64, len(reports)), make([]float64, len(reports)), 0.0
 	for i := range reports {

@@ -31,8 +31,8 @@ type roundTimes struct {
 	took round.Time
 	// steps is K_r.
 	steps int
-	// all is the number of tasks, those of simulated clients included.
-	all int
+	// allTasks is the number of tasks, those of simulated clients included.
+	allTasks int
 	// tasks are those of real devices.
 	tasks []deviceTask
 }
@@ -50,11 +50,12 @@ type deviceTask struct {
 // phases are the parts of a task that a device measures, in the order of its columns.
 var phases = [...]metrics.Phase{metrics.Download, metrics.Compute, metrics.Upload}
 
-// taskOf returns the task of a real device that e reports. Devices are the clients from number first on.
-func taskOf(e *round.TaskReport, first int) deviceTask {
+// taskOf returns the task of a real device that e reports. Devices are the clients from number firstDevice on.
+func taskOf(e *round.TaskReport, firstDevice int) deviceTask {
 	return deviceTask{
-		device: e.Client - first, parts: [...]round.Time{e.Plan.Download, e.Plan.Compute, e.Plan.Upload},
-		lost: e.Outcome == round.Lost || e.Outcome == round.Dropped,
+		device: e.Client - firstDevice,
+		parts:  [...]round.Time{e.Plan.Download, e.Plan.Compute, e.Plan.Upload},
+		lost:   e.Outcome == round.Lost || e.Outcome == round.Dropped,
 	}
 }
 
@@ -72,17 +73,17 @@ func reportedSamples(dir string) (map[int]devicelog.Samples, error) {
 }
 
 // readRecord reads what was measured in the run of folder dir: rounds.csv, and the tasks of real devices
-// from the event log if there is one. Clients from number first on are devices. If rounds are
+// from the event log if there is one. Clients from number firstDevice on are devices. If rounds are
 // missing in the log, as because it had reached its size, only the rounds before the first missing
 // one are returned, and skipped counts the others.
-func readRecord(dir string, first int) (r record, err error) {
+func readRecord(dir string, firstDevice int) (r record, err error) {
 	for report, err := range folder.Reports(filepath.Join(dir, folder.RoundsFile)) {
 		if err != nil {
 			return r, err
 		}
 		r.rounds = append(
 			r.rounds,
-			roundTimes{took: report.End - report.Start, steps: report.LocalSteps, all: report.Cohort},
+			roundTimes{took: report.End - report.Start, steps: report.LocalSteps, allTasks: report.Cohort},
 		)
 	}
 	log, err := eventlog.Open(dir)
@@ -106,8 +107,8 @@ func readRecord(dir string, first int) (r record, err error) {
 		}
 		current := &r.rounds[found]
 		for i := range next.Tasks {
-			if t := &next.Tasks[i]; t.Real && t.Client >= first {
-				current.tasks = append(current.tasks, taskOf(&t.TaskReport, first))
+			if t := &next.Tasks[i]; t.Real && t.Client >= firstDevice {
+				current.tasks = append(current.tasks, taskOf(&t.TaskReport, firstDevice))
 			}
 		}
 		found++
@@ -122,7 +123,8 @@ type means struct {
 	// rounds holds for each round its seconds, in column roundSeconds, and then, from column firstPhase on, the mean
 	// seconds of each phase over the tasks that devices answered in it, NaN if they answered none.
 	rounds [][columns]float64
-	// devices holds, for each device, the seconds of each phase over its tasks.
+	// devices holds, for each device and phase, the seconds of all tasks that it answered, and as the amount the
+	// number of these tasks. So the mean of a rate is the seconds a task, NaN for a device that answered none.
 	devices [][len(phases)]rate
 }
 
@@ -133,8 +135,8 @@ const (
 	columns      = firstPhase + len(phases)
 )
 
-// meansOf returns the mean duration of each phase, for each round and for each of the devices, over
-// recorded rounds.
+// meansOf returns the mean duration of each phase, for each of these rounds and for each device, of which there is
+// this number.
 func meansOf(rounds []roundTimes, devices int) *means {
 	m := &means{devices: make([][len(phases)]rate, devices)}
 	for i := range rounds {
@@ -172,7 +174,8 @@ func (m *means) total() (seconds float64) {
 	return seconds
 }
 
-// phase returns the mean duration of phase p, in seconds, over the tasks of all devices and rounds.
+// phase returns the mean duration of phase p, an index of phases, in seconds, over the tasks of all devices and
+// rounds. It is NaN if no task was answered.
 func (m *means) phase(p int) float64 {
 	var all rate
 	for i := range m.devices {
@@ -181,7 +184,8 @@ func (m *means) phase(p int) float64 {
 	return all.mean()
 }
 
-// device is the mean time of a task of device i, in seconds: the sum of the means of its phases.
+// device is the mean time of a task of device i, in seconds: the sum of the means of its phases. It is NaN if the
+// device answered no task.
 func (m *means) device(i int) (seconds float64) {
 	for p := range m.devices[i] {
 		seconds += m.devices[i][p].mean()

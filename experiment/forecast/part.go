@@ -107,7 +107,8 @@ func (f *Forecast) setTotals(v *partTotals) {
 // stride rounds.
 type part struct {
 	// limit is the run's end in virtual time, 0 for none.
-	limit  round.Time
+	limit round.Time
+	// stride is the number of rounds of the run for each round of the part, 1 or more.
 	stride float64
 	// draw, from 1 to [fewDraws], chooses which rounds are played, and their seed. Draw 0, with a stride of 1, is
 	// the run itself with its own seed.
@@ -135,18 +136,21 @@ func (a *part) play(ctx context.Context, p *problem.Problem) (partTotals, error)
 	if err != nil {
 		return partTotals{}, err
 	}
-	// How many rounds are to be played, 0 if the run has no limit of rounds.
-	wanted := int(math.Ceil(float64(c.Stop.Rounds) / a.stride))
-	if a.limit == 0 && wanted > a.maxRounds {
+	// How many rounds the part has, 0 if the run has no limit of rounds.
+	partRounds := int(math.Ceil(float64(c.Stop.Rounds) / a.stride))
+	// With a limit of time the part may end before it has all of its rounds, so it is played to see.
+	if a.limit == 0 && partRounds > a.maxRounds {
 		return partTotals{isTooLong: true}, nil
 	}
 	stride := a.stride
 	allowed := a.maxRounds
-	if wanted > 0 {
-		stride = float64(c.Stop.Rounds) / float64(wanted)
-		allowed = min(wanted, a.maxRounds)
+	if partRounds > 0 {
+		// The number of rounds of the part was rounded up, so each stands for a little less than a.stride.
+		stride = float64(c.Stop.Rounds) / float64(partRounds)
+		allowed = min(partRounds, a.maxRounds)
 	}
 	c.Stop.Rounds = allowed
+	// Draw 0 is the whole run.
 	if a.draw > 0 {
 		a.shorten(&c, stride)
 	}
@@ -156,13 +160,14 @@ func (a *part) play(ctx context.Context, p *problem.Problem) (partTotals, error)
 		begin = 0
 	}
 	shiftAvailability(&c, begin)
-	steps := 0.0
 	answerOf := answers(&p.Timing)
+	// A client is as fast as it is in the run at the time of the part's clock plus begin.
 	answer := func(t *round.Task) (round.Event, error) {
 		shifted := *t
 		shifted.Start += begin
 		return answerOf(&shifted)
 	}
+	steps := 0.0
 	t := timing{rounds: c, answer: answer, report: func(r *round.Report) error {
 		steps = float64(r.SGDSteps)
 		return nil
@@ -171,10 +176,12 @@ func (a *part) play(ctx context.Context, p *problem.Problem) (partTotals, error)
 	if err != nil {
 		return partTotals{}, err
 	}
-	if stop.Rounds == a.maxRounds && wanted != a.maxRounds {
+	// maxRounds has ended the part, and nothing that ends the run.
+	if stop.Rounds == a.maxRounds && partRounds != a.maxRounds {
 		return partTotals{isTooLong: true}, nil
 	}
-	// A part that the virtual time ended stops with its last complete round, before its share of the time.
+	// A part that its share of the virtual time ended stops with its last complete round, a little before that time.
+	// Its stride is then the one with which its rounds fill the limit.
 	endedByTime := stop.TimeUp && stop.EndTime > 0
 	if a.draw > 0 && endedByTime {
 		stride = a.limit.Seconds() / stop.EndTime.Seconds()
@@ -187,8 +194,9 @@ func (a *part) play(ctx context.Context, p *problem.Problem) (partTotals, error)
 	}, nil
 }
 
-// shorten changes the rounds of a run to those of the part: with one of every stride rounds, a stride-th of all
-// that ends the run, and the seed of the part's draw.
+// shorten changes c, the rounds of a run, to those of the part: with one of every stride rounds, a stride-th of all
+// that ends the run but its number of rounds, which play sets, and the seed of the part's draw. The draws take
+// different rounds of each stride: the first draw those near its begin, the last those near its end.
 func (a *part) shorten(c *round.Config, stride float64) {
 	shareOf := func(n int64) int64 { return int64(math.Ceil(float64(n) / stride)) }
 	c.Stop.Accepted = int(shareOf(int64(c.Stop.Accepted)))
@@ -196,7 +204,7 @@ func (a *part) shorten(c *round.Config, stride float64) {
 	c.Stop.Samples = shareOf(c.Stop.Samples)
 	c.Stop.Tokens = shareOf(c.Stop.Tokens)
 	c.Stop.Time = round.Time(float64(a.limit) / stride)
-	c.Seed = keyed.Hash(c.Seed, keyed.Twin, uint64(a.draw))
+	c.Seed = keyed.Hash(c.Seed, keyed.Draw, uint64(a.draw))
 	c.K = sampledK{k: c.K, eta: c.Eta, stride: stride, place: (float64(a.draw) - 0.5) / fewDraws}
 }
 
@@ -225,7 +233,8 @@ type sampledK struct {
 	place float64
 }
 
-// LocalSteps implements [schedule.K].
+// LocalSteps implements [schedule.K]. p is the progress of the part. The n-th round of the part stands for the rounds
+// from (n-1)·stride + 1 to n·stride of the run, of which place chooses one, and the run's clock is stride times as far.
 func (s sampledK) LocalSteps(p schedule.Progress) int {
 	p.Round = 1 + int((float64(p.Round-1)+s.place)*s.stride)
 	p.Seconds = p.Seconds * s.stride

@@ -101,7 +101,7 @@ func Play(ctx context.Context, p *problem.Problem) (round.Stop, uint64, error) {
 	return (&timing{rounds: rounds, answer: answers(&p.Timing)}).play(ctx)
 }
 
-// ones is the list of one loss, 1.
+// ones is a list of one loss, 1. Repeated, it is the losses of as many clients.
 var ones = []float64{1}
 
 // play plays a run to its end without learning. It returns how the run stopped and the fingerprint
@@ -141,8 +141,8 @@ func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 }
 
 // carryOut carries out the effects of a step: it sets and cancels timers, counts the tasks that ended,
-// and reports a closed round. It returns errNoEnd if many tasks have ended in vain in a run that
-// ends by updates alone.
+// and reports a closed round. It returns errNoEnd if more than maxPlayed tasks in a row have ended without an update
+// that counts, in a run that ends by updates alone.
 func (p *timing) carryOut(effects *round.Effects) error {
 	for _, timer := range effects.Timers {
 		p.clock.Schedule(timer)
@@ -191,6 +191,7 @@ func (p *timing) next(effects *round.Effects) (round.Event, error) {
 	}
 	p.open = p.open[:0]
 	p.answered = 0
+	// All tasks of a new round have their answers. Who joins or leaves now takes part from the next round on.
 	if number := p.machine.Round(); number > p.round {
 		p.round = number
 		if err := p.joinAndLeave(number + 1); err != nil {
@@ -237,7 +238,7 @@ func drawnAnswers(p *problem.Timing, seed uint64) func(*round.Task) (round.Event
 		if isUncertain(*class) {
 			own := paceOf(class, seed, t.Client)
 			// The plan of a simulated client has the extra time of its first task already.
-			own.first = [len(phases)]round.Time{}
+			own.firstTask = [len(phases)]round.Time{}
 			own.apply(&e.Plan)
 		}
 		return e, err
@@ -251,6 +252,7 @@ func isUncertain(k fleet.Class) bool { return k.Uncertainty != fleet.Uncertainty
 // for messages of these sizes, and whether it drops out.
 func planTask(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, error) {
 	c := f.Client(t.Client)
+	// What the client has left in its battery, and the part of a minibatch that its steps take, are the task's.
 	c.Joules = t.Joules
 	c.BatchPart = t.BatchPart
 	d, err := f.Plan(c, t.Task, t.LocalSteps, bits, int64(t.Start))
@@ -289,8 +291,8 @@ type pace struct {
 	factors [len(phases)]float64
 	// overhead is the part of each phase that is the same for all clients of the class.
 	overhead [len(phases)]round.Time
-	// first is the extra time of the client's first task. It is 0 after that.
-	first [len(phases)]round.Time
+	// firstTask is the extra time of each phase of the client's first task. It is 0 after that.
+	firstTask [len(phases)]round.Time
 }
 
 // paceOf draws by how much a client's device differs from its class k, as the class's uncertainty
@@ -300,22 +302,22 @@ func paceOf(k *fleet.Class, seed uint64, client int) (d pace) {
 	d.factors = k.Uncertainty.Pace(seed, client)
 	for p := range d.factors {
 		d.overhead[p] = round.Time(math.RoundToEven(*k.Overhead.Phases()[p] * 1e9))
-		d.first[p] = round.Time(math.RoundToEven(*k.FirstTask.Phases()[p] * 1e9))
+		d.firstTask[p] = round.Time(math.RoundToEven(*k.FirstTask.Phases()[p] * 1e9))
 	}
 	return d
 }
 
-// apply turns the plan of a task by the client's class into the client's own plan, and forgets the extra time of
-// a first task. A task in which the client drops out ends at the same share of its time.
+// apply turns the plan of a task by the client's class into the client's own plan. The extra time of a first task is
+// in the plan of the first call alone. A task in which the client drops out ends at the same share of its time.
 func (d *pace) apply(plan *round.Plan) {
-	before := plan.Total()
+	classTotal := plan.Total()
 	for p, took := range [...]*round.Time{&plan.Download, &plan.Compute, &plan.Upload} {
 		overhead := min(d.overhead[p], *took)
 		varying := round.Time(math.RoundToEven(d.factors[p] * float64(*took-overhead)))
-		*took = overhead + d.first[p] + varying
+		*took = overhead + d.firstTask[p] + varying
 	}
-	if plan.Drops && before > 0 {
-		plan.Dropout = round.Time(float64(plan.Dropout) / float64(before) * float64(plan.Total()))
+	if plan.Drops && classTotal > 0 {
+		plan.Dropout = round.Time(float64(plan.Dropout) / float64(classTotal) * float64(plan.Total()))
 	}
-	d.first = [len(phases)]round.Time{}
+	d.firstTask = [len(phases)]round.Time{}
 }

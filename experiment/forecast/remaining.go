@@ -19,19 +19,26 @@ import (
 type Remaining struct {
 	// walk stands before the run's first round.
 	walk walk
-	// measured says when the run evaluates its models.
-	measured measurements
+	// evaluations says when the run evaluates its models.
+	evaluations evaluations
+	// batch is the number of samples in a local step.
+	batch float64
+	// maxPace is the largest number of virtual seconds in a second of wall time. With 0 there is no limit.
+	maxPace float64
+	// devicesAlone says that real devices alone take part, so that virtual time is wall time.
+	devicesAlone bool
 	// last is the last round so far.
 	last round.Report
 
 	// rounds is the number of rounds so far.
 	rounds int
 	// training is the wall time of training, by local steps with stepsAClient more for each client. plain
-	// is all other wall time of rounds without an evaluation, by clients, and measuring that of rounds with
+	// is all other wall time of rounds without an evaluation, by clients, and evaluating that of rounds with
 	// one. Later rounds weigh more in all of them.
-	training, plain, measuring rate
-	// samples is the number of samples that were evaluated in the rounds of measuring, with their weights.
-	samples float64
+	training, plain, evaluating rate
+	// evaluatedSamples is the number of samples in the evaluations of the rounds in evaluating, with the weights of
+	// these rounds.
+	evaluatedSamples float64
 	// seen holds some of the rounds, for the interval.
 	seen statistics.Thinned[closedRound]
 
@@ -52,73 +59,61 @@ type closedRound struct {
 	length, expected round.Time
 }
 
-// measurements says when a run evaluates its models, and on how many samples.
-type measurements struct {
-	// evaluate says after which rounds models are evaluated on held-out samples, and clients after which
+// evaluations says when a run evaluates its models, and on how many samples.
+type evaluations struct {
+	// onHeldOut says after which rounds models are evaluated on held-out samples, and onClients after which
 	// on the clients' own.
-	evaluate, clients metric.Timetable
-	// heldOut and clientSamples are the numbers of samples of one such evaluation. They are 0 if nothing
+	onHeldOut, onClients metric.Timetable
+	// heldOutSamples and clientSamples are the numbers of samples of one such evaluation. They are 0 if nothing
 	// is trained.
-	heldOut, clientSamples float64
-	// batch is the number of samples in a local step.
-	batch float64
-	// pace is the largest number of virtual seconds in a second of wall time. With 0 there is no limit.
-	pace float64
-	// devices says that real devices alone take part, so that virtual time is wall time.
-	devices bool
+	heldOutSamples, clientSamples float64
 }
 
-// measurementsOf returns what is known before a run about its evaluations: when they are due, and
-// how many samples each measures. c holds the rounds of the run.
-func measurementsOf(p *problem.Data, c *round.Config) measurements {
-	m := measurements{
-		evaluate: c.Evaluate,
-		clients:  c.EvaluateClients,
-		batch:    float64(p.Config.Batch),
-		pace:     p.Config.Pace,
-		devices:  p.Config.DevicesAlone(),
-	}
+// evaluationsOf returns what is known before a run about its evaluations: when they are due, and
+// how many samples each has. c holds the rounds of the run.
+func evaluationsOf(p *problem.Data, c *round.Config) evaluations {
+	e := evaluations{onHeldOut: c.Evaluate, onClients: c.EvaluateClients}
 	if !p.Config.Train {
-		return m
+		return e
 	}
-	m.heldOut = float64(p.Set.HeldOut())
+	e.heldOutSamples = float64(p.Set.HeldOut())
 	if n := p.Config.Evaluate.Samples; n > 0 {
-		m.heldOut = min(m.heldOut, float64(n))
+		e.heldOutSamples = min(e.heldOutSamples, float64(n))
 	}
-	if m.clients.Any() {
+	if e.onClients.Any() {
 		for client := range p.Config.Clients {
-			m.clientSamples += float64(p.EvaluationSamples(client))
+			e.clientSamples += float64(p.EvaluationSamples(client))
 		}
 	}
-	return m
+	return e
 }
 
-// samples is the number of samples that are evaluated after the rounds from first+1 to last. Round first
-// closes at the virtual time begin, and round last at end.
-func (m *measurements) samples(first, last int, begin, end round.Time) float64 {
-	return m.heldOut*countDue(&m.evaluate, first, last, begin, end) +
-		m.clientSamples*countDue(&m.clients, first, last, begin, end)
+// samplesBetween is the number of samples that are evaluated in the rounds after round before, up to round last.
+// Round before closes at the virtual time begin, and round last at end. Before the first round both are 0.
+func (e *evaluations) samplesBetween(before, last int, begin, end round.Time) float64 {
+	return e.heldOutSamples*countDue(&e.onHeldOut, before, last, begin, end) +
+		e.clientSamples*countDue(&e.onClients, before, last, begin, end)
 }
 
 // atEnd is the number of samples on which the final model is evaluated.
-func (m *measurements) atEnd() float64 { return m.heldOut + m.clientSamples }
+func (e *evaluations) atEnd() float64 { return e.heldOutSamples + e.clientSamples }
 
-// countDue returns how many evaluations timetable t has in the rounds from first+1 to last. Round first closes at the
-// virtual time begin, and round last at end.
-func countDue(t *metric.Timetable, first, last int, begin, end round.Time) (n float64) {
+// countDue returns how many evaluations timetable t has in the rounds after round before, up to round last. Round
+// before closes at the virtual time begin, and round last at end.
+func countDue(t *metric.Timetable, before, last int, begin, end round.Time) (n float64) {
 	if t.Every > 0 {
-		n += float64(last/t.Every - first/t.Every)
+		n += float64(last/t.Every - before/t.Every)
 	}
 	for _, r := range t.Rounds {
 		isCounted := t.Every > 0 && r%t.Every == 0
-		if r > first && r <= last && !isCounted {
+		if r > before && r <= last && !isCounted {
 			n++
 		}
 	}
 	// An instant of the grid, in nanoseconds, is evaluated at the end of its round, and a round has one evaluation at
 	// most.
 	if t.Grid > 0 {
-		n += min(float64(last-first), float64(int64(end)/t.Grid-int64(begin)/t.Grid))
+		n += min(float64(last-before), float64(int64(end)/t.Grid-int64(begin)/t.Grid))
 	}
 	return n
 }
@@ -127,9 +122,14 @@ func countDue(t *metric.Timetable, first, last int, begin, end round.Time) (n fl
 // the run ends, 0 for none. Rounds that it plays to know how long such rounds are end with ctx.
 func NewRemaining(ctx context.Context, p *problem.Problem, limit round.Time) (*Remaining, error) {
 	w, c, err := newWalk(ctx, p, limit)
-	r := &Remaining{walk: w, measured: measurementsOf(&p.Data, &c)}
-	r.seen = statistics.Thin[closedRound](maxKeptRounds)
-	return r, err
+	return &Remaining{
+		walk:         w,
+		evaluations:  evaluationsOf(&p.Data, &c),
+		batch:        float64(p.Config.Batch),
+		maxPace:      p.Config.Pace,
+		devicesAlone: p.Config.DevicesAlone(),
+		seen:         statistics.Thin[closedRound](maxKeptRounds),
+	}, err
 }
 
 const (
@@ -139,18 +139,18 @@ const (
 	unseenDeviation = 0.03
 	// stepsAClient is a guess: training a client takes as long as this number of local steps beside its own.
 	stepsAClient = 2
-	// measuredShare is a guess that holds until a sample has been evaluated: how long that takes, as a share
+	// evaluatingShare is a guess that holds until a sample has been evaluated: how long that takes, as a share
 	// of the time to learn from a sample.
-	measuredShare = 1.0 / 3
+	evaluatingShare = 1.0 / 3
 )
 
-// rate is a time in seconds by the amount of work that it was spent on, such as local steps.
+// rate is a time in seconds, and the amount of work that it was spent on, such as a number of local steps or tasks.
 type rate struct{ seconds, amount float64 }
 
 // add takes in a time and the amount of work that it was for.
-func (r *rate) add(seconds, by float64) {
+func (r *rate) add(seconds, amount float64) {
 	r.seconds = r.seconds + seconds
-	r.amount = r.amount + by
+	r.amount = r.amount + amount
 }
 
 // mean is the time in seconds for one unit of work. It is NaN if no work was done.
@@ -165,52 +165,62 @@ func (r *rate) meanOrZero() float64 {
 }
 
 // Round takes in a round r that has closed. seconds is the wall time since the round before closed, and
-// training is the part of it in which clients were trained. The n-th round gets the weight n, so
+// trainingSeconds is the part of it in which clients were trained. The n-th round gets the weight n, so
 // that later rounds count more.
-func (o *Remaining) Round(r *round.Report, seconds, training float64) {
+func (o *Remaining) Round(r *round.Report, seconds, trainingSeconds float64) {
 	clients := float64(r.Outcomes[round.Accepted])
-	k := float64(r.LocalSteps)
-	steps := k * clients
+	plannedSteps := float64(r.LocalSteps) * clients
+	steps := plannedSteps
+	// Clients may have taken other numbers of steps than K, as where K counts epochs.
 	if r.Steps.Tasks > 0 {
-		steps = float64(r.Steps.Sum) / float64(r.Steps.Tasks) * clients
+		meanSteps := float64(r.Steps.Sum) / float64(r.Steps.Tasks)
+		steps = meanSteps * clients
 	}
 	samples := 0.0
 	if r.Evaluated {
-		samples = o.measured.heldOut
+		samples = o.evaluations.heldOutSamples
 	}
-	if o.measured.clients.Due(r.Round, int64(o.last.End), int64(r.End)) {
-		samples += o.measured.clientSamples
+	if o.evaluations.onClients.Due(r.Round, int64(o.last.End), int64(r.End)) {
+		samples += o.evaluations.clientSamples
 	}
-	e := o.walk.expect(r.LocalSteps)
+	expected := o.walk.expect(r.LocalSteps)
 	length := r.End - o.last.End
-	o.seen.Add(closedRound{seconds, steps, clients, samples, length, e.length})
-	if o.measured.devices {
+	o.seen.Add(closedRound{seconds, steps, clients, samples, length, expected.length})
+	// The wall time for which a round waits for its real devices is their virtual time, which WallTime adds by itself.
+	if o.devicesAlone {
 		seconds = max(0, seconds-length.Seconds())
 	}
 	o.rounds++
-	// Scaling all earlier rounds by 1 - 1/n before adding the n-th gives the rounds weights in
-	// proportion to their numbers.
-	keep := 1 - 1/float64(o.rounds)
-	for _, r := range []*rate{&o.training, &o.plain, &o.measuring} {
-		r.seconds *= keep
-		r.amount *= keep
-	}
-	o.samples *= keep
-	o.training.add(training, steps+stepsAClient*clients)
-	if samples > 0 {
-		o.measuring.add(seconds-training, clients)
-		o.samples += samples
-	} else {
-		o.plain.add(seconds-training, clients)
-	}
+	o.addWallTime(seconds, trainingSeconds, steps, clients, samples)
 	o.length = o.length + length
-	o.lengthExpected = o.lengthExpected + e.length
+	o.lengthExpected = o.lengthExpected + expected.length
 	o.updates = o.updates + clients
-	o.updatesExpected = o.updatesExpected + e.updates
+	o.updatesExpected = o.updatesExpected + expected.updates
 	o.steps = o.steps + steps
-	o.stepsExpected = o.stepsExpected + k*clients
+	o.stepsExpected = o.stepsExpected + plannedSteps
 	o.last = *r
 	o.last.Metrics = nil
+}
+
+// addWallTime adds the n-th round, n = o.rounds, with the weight n to the wall times of training and of all else.
+// seconds is its wall time, of which trainingSeconds were training. clients had updates that count, with this
+// number of steps together, and samples were evaluated.
+func (o *Remaining) addWallTime(seconds, trainingSeconds, steps, clients, samples float64) {
+	// Scaling all earlier rounds by 1 - 1/n before adding the n-th gives the rounds weights in
+	// proportion to their numbers.
+	scale := 1 - 1/float64(o.rounds)
+	for _, r := range []*rate{&o.training, &o.plain, &o.evaluating} {
+		r.seconds *= scale
+		r.amount *= scale
+	}
+	o.evaluatedSamples *= scale
+	o.training.add(trainingSeconds, steps+stepsAClient*clients)
+	if samples > 0 {
+		o.evaluating.add(seconds-trainingSeconds, clients)
+		o.evaluatedSamples += samples
+	} else {
+		o.plain.add(seconds-trainingSeconds, clients)
+	}
 }
 
 // Resumed takes in the last round before the run was resumed, whose wall time is not known.
@@ -237,7 +247,7 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 	w.now = o.last.End
 	w.roundLength = o.last.End - o.last.Start
 	w.localSteps = o.last.LocalSteps
-	w.last = schedule.Decision{
+	w.decision = schedule.Decision{
 		LocalSteps:   o.last.LocalSteps,
 		LearningRate: o.last.LearningRate,
 		Seconds:      o.last.Start.Seconds(),
@@ -257,15 +267,15 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 		updates := float64(rounds) * updatesRatio * w.updates
 		// Training a client takes as long as stepsAClient local steps beside its own.
 		seconds += updates * ((stepsAClient+stepsRatio*float64(w.localSteps))*stepSeconds + clientSeconds)
-		seconds += o.measured.samples(roundBefore, w.round, timeBefore, w.now) * sampleSeconds
+		seconds += o.evaluations.samplesBetween(roundBefore, w.round, timeBefore, w.now) * sampleSeconds
 	}
-	seconds += o.measured.atEnd() * sampleSeconds
-	virtual := (w.now - o.last.End).Seconds()
-	if o.measured.devices {
-		seconds += virtual
+	seconds += o.evaluations.atEnd() * sampleSeconds
+	virtualSeconds := (w.now - o.last.End).Seconds()
+	if o.devicesAlone {
+		seconds += virtualSeconds
 	}
-	if o.measured.pace > 0 {
-		seconds = max(seconds, virtual/o.measured.pace)
+	if o.maxPace > 0 {
+		seconds = max(seconds, virtualSeconds/o.maxPace)
 	}
 	// A normal variable is within 1.645 deviations of its mean in 90 % of cases.
 	spread := math.Exp(1.645 * o.deviation(w.pace, max(1, w.round-o.last.Round)))
@@ -274,25 +284,31 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 
 // deviation returns the standard deviation of the logarithm of the remaining wall time over its
 // estimate. pace is the measured length of rounds over the expected one, and rounds is how many
-// remain. It adds up what long stretches of rounds differ by ([robust.BlocksOf]), and what single
-// rounds differ by, which averages out. Where virtual time ends the run, shorter rounds only mean
-// more of them.
+// remain. It adds up three variances relative to the estimate: of what the rounds so far did not have, of what long
+// stretches of rounds differ by ([robust.BlocksOf]), and of what single rounds differ by, which averages out. A
+// lognormal variable with the relative variance v has the variance ln(1 + v) of its logarithm.
 func (o *Remaining) deviation(pace float64, rounds int) float64 {
-	step, client, sample := o.rates()
+	stepSeconds, clientSeconds, sampleSeconds := o.rates()
+	// factors has the wall time of each round divided by what the rates say of it.
 	var factors []float64
-	for _, s := range o.seen.Kept {
-		expected := pace * s.expected.Seconds()
-		length := ratio(s.length.Seconds(), expected)
-		cost := step*(s.steps+stepsAClient*s.clients) + client*s.clients + sample*s.samples
-		if o.measured.devices {
-			cost += expected
+	for _, r := range o.seen.Kept {
+		expectedLength := pace * r.expected.Seconds()
+		lengthFactor := ratio(r.length.Seconds(), expectedLength)
+		trainingSeconds := stepSeconds * (r.steps + stepsAClient*r.clients)
+		expectedSeconds := trainingSeconds + clientSeconds*r.clients + sampleSeconds*r.samples
+		if o.devicesAlone {
+			expectedSeconds += expectedLength
 		}
-		factor := ratio(s.seconds, cost)
-		if o.measured.pace > 0 && s.seconds*o.measured.pace < 1.01*s.length.Seconds() {
-			factor = length
+		factor := ratio(r.seconds, expectedSeconds)
+		// A round that was held back to the largest pace took its virtual time divided by that pace (within 1 %),
+		// so its wall time varies as its virtual time does.
+		isHeldBack := o.maxPace > 0 && r.seconds*o.maxPace < 1.01*r.length.Seconds()
+		if isHeldBack {
+			factor = lengthFactor
 		}
+		// Where virtual time ends the run, shorter rounds only mean more of them.
 		if o.walk.limit > 0 {
-			factor = ratio(factor, length)
+			factor = ratio(factor, lengthFactor)
 		}
 		factors = append(factors, factor)
 	}
@@ -303,20 +319,20 @@ func (o *Remaining) deviation(pace float64, rounds int) float64 {
 
 // rates returns the wall seconds of a local step, of a client beside its steps, and of a sample that is
 // evaluated. Those of a client follow from plain rounds, which have no evaluation. Those of a sample are by how much
-// longer measuring rounds, which have one, are than plain rounds of as many clients, divided by their samples; until
-// rounds of both kinds have been seen they are guessed (measuredShare).
+// longer evaluating rounds, which have one, are than plain rounds of as many clients, divided by their samples; until
+// rounds of both kinds have been seen they are guessed (evaluatingShare).
 func (o *Remaining) rates() (step, client, sample float64) {
 	step = o.training.meanOrZero()
 	client = o.plain.meanOrZero()
-	sample = step * measuredShare / max(1, o.measured.batch)
+	sample = step * evaluatingShare / max(1, o.batch)
 	switch {
 	// Rounds of both kinds have been seen.
-	case o.samples > 0 && o.plain.amount > 0:
-		clientsSeconds := client * o.measuring.amount
-		sample = max(0, o.measuring.seconds-clientsSeconds) / o.samples
+	case o.evaluatedSamples > 0 && o.plain.amount > 0:
+		clientsSeconds := client * o.evaluating.amount
+		sample = max(0, o.evaluating.seconds-clientsSeconds) / o.evaluatedSamples
 	// All rounds had an evaluation: what is left beside the guess for it is the clients'.
-	case o.measuring.amount > 0:
-		client = max(0, o.measuring.seconds-sample*o.samples) / o.measuring.amount
+	case o.evaluating.amount > 0:
+		client = max(0, o.evaluating.seconds-sample*o.evaluatedSamples) / o.evaluating.amount
 	}
 	return step, client, sample
 }

@@ -16,8 +16,9 @@ func remaining(rounds int, virtual float64) *Remaining {
 			setup: schedule.Setup{K0: 10, Eta0: 1}, k: schedule.FixedK{}, eta: schedule.FixedEta{}, steps: func(k int) int { return k }, rounds: rounds, limit: round.Time(virtual * 1e9),
 			expect: func(k int) expectedRound { return expectedRound{round.Time(1+k) * 1e9, 5} },
 		},
-		seen:     statistics.Thin[closedRound](maxKeptRounds),
-		measured: measurements{batch: 10, evaluate: metric.Timetable{Every: 10}, heldOut: 300},
+		seen:        statistics.Thin[closedRound](maxKeptRounds),
+		batch:       10,
+		evaluations: evaluations{onHeldOut: metric.Timetable{Every: 10}, heldOutSamples: 300},
 	}
 }
 
@@ -80,7 +81,7 @@ func (halved) LocalSteps(p schedule.Progress) int {
 // Rounds that were all alike leave an interval for what they did not show alone.
 func TestRemaining_DevicesAlone(t *testing.T) {
 	o := remaining(100, 0)
-	o.measured.devices, o.walk.k = true, halved{}
+	o.devicesAlone, o.walk.k = true, halved{}
 	for r := 1; r <= 20; r++ {
 		report := round.Report{Round: r, Start: round.Time(r-1) * 22e9, End: round.Time(r) * 22e9, LocalSteps: 10, LearningRate: 1}
 		report.Outcomes[round.Accepted] = 6
@@ -98,7 +99,7 @@ func TestRemaining_DevicesAlone(t *testing.T) {
 // A paced run cannot be faster than its pace, and what follows its measurements keeps its K.
 func TestRemaining_Others(t *testing.T) {
 	o := remaining(100, 0)
-	o.measured.pace = 2
+	o.maxPace = 2
 	play(o, 20)
 	if left, _ := o.WallTime(); math.Abs(left.P50-80*11) > 1 {
 		t.Errorf("%v s are left at a pace of 2, want 880", left)

@@ -78,7 +78,9 @@ func ratioOf(p *folder.Predicted) string {
 // lay in their intervals, and what the prediction does not know.
 func Lines(p *folder.Prediction) (list []string) {
 	switch s := &p.Seconds; {
+	// Nothing was simulated, as where a device has no class. The sentences on what is unknown say so.
 	case p.Draws == 0:
+	// The run is still to come.
 	case s.Measured == nil:
 		list = append(
 			list,

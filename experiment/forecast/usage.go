@@ -44,12 +44,14 @@ type Usage struct {
 // and returns the intervals of what the draws used. done is called after each draw.
 func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int, done func()) (u Usage, err error) {
 	u.OmitsQueries = registry.NeedsOf(c.Select).Losses
+	// A schedule that follows what is learned is replaced by a fixed one.
 	u.AtMost = c.MakeTimingOnly()
 	p, err := problem.Prepare(ctx, c, true, nil, nil)
 	if err != nil {
 		return u, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
+	// The intervals are in the order of the values of usageOfDraw. values has for each the value of every draw.
 	totals := [...]*Interval{&u.Seconds, &u.Rounds, &u.Steps, &u.Work, &u.Wasted, &u.Joules, &u.Bytes}
 	values := make([][]float64, len(totals))
 	for n := range draws {
@@ -105,7 +107,7 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 // no watts are known, and the bytes.
 func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limits) (values [7]float64, err error) {
 	varied := *p
-	seed := keyed.Hash(p.Config.Seed, keyed.Twin, uint64(n))
+	seed := keyed.Hash(p.Config.Seed, keyed.Draw, uint64(n))
 	if n > 0 {
 		varied.Fleet = p.Fleet.Reseeded(seed)
 	}

@@ -36,10 +36,10 @@ type walk struct {
 	// duration.
 	round            int
 	now, roundLength round.Time
-	// localSteps is the number of local steps of that round, last what the schedules decided for it, and updates
+	// localSteps is the number of local steps of that round, decision what the schedules decided for it, and updates
 	// the number of updates that are expected to count in it.
 	localSteps int
-	last       schedule.Decision
+	decision   schedule.Decision
 	updates    float64
 }
 
@@ -53,6 +53,7 @@ func newWalk(ctx context.Context, p *problem.Problem, limit round.Time) (w walk,
 	needs := schedule.NeedsOf(c.K, c.Setup)
 	rounds := c.Stop.Rounds
 	wantedUpdates := c.Stop.Accepted
+	// A round has as many updates as close it, or one of each client of its cohort if it waits for all.
 	updatesPerRound := min(c.Cohort, updatesOf(c.Closing, c.Cohort))
 	updatesEndIt := wantedUpdates > 0 && (rounds == 0 || wantedUpdates/updatesPerRound < rounds)
 	if updatesEndIt {
@@ -82,6 +83,7 @@ func (w *walk) hasNoEnd() bool { return w.rounds == 0 && w.limit == 0 }
 // takes all of them to be like the one in their middle. A round that would end after the limit does not count,
 // so the number is 0 at the end of the run.
 func (w *walk) next(stride int) (int, error) {
+	// A number of rounds that is not known, 0, ends nothing.
 	if w.rounds > 0 {
 		stride = min(stride, w.rounds-w.round)
 	}
@@ -100,6 +102,7 @@ func (w *walk) next(stride int) (int, error) {
 	if w.pace != 1 {
 		w.roundLength = round.Time(w.pace * float64(e.length))
 	}
+	// As many rounds of this length as end by the limit, or by the last time that the clock has.
 	if w.roundLength > 0 {
 		end := round.MaxTime
 		if w.limit > 0 {
@@ -128,7 +131,7 @@ func (w *walk) decide(stride int) error {
 		StragglerShare: math.NaN(),
 		Share:          w.share(w.round+before, begin),
 		Pace:           w.basePace(),
-		Previous:       w.last,
+		Previous:       w.decision,
 	}
 	progress.LearningRate = w.eta.LearningRate(progress)
 	k := w.k.LocalSteps(progress)
@@ -136,7 +139,7 @@ func (w *walk) decide(stride int) error {
 	if formula, ok := w.k.(interface{ Check(schedule.Progress) error }); ok && (k < 1 || k > schedule.MaxK0) {
 		return fmt.Errorf("schedule of K in round %d: %w", progress.Round, formula.Check(progress))
 	}
-	w.last = schedule.Decision{LocalSteps: k, LearningRate: progress.LearningRate, Seconds: progress.Seconds}
+	w.decision = schedule.Decision{LocalSteps: k, LearningRate: progress.LearningRate, Seconds: progress.Seconds}
 	// k may be in epochs.
 	w.localSteps = max(1, w.steps(k))
 	return nil
@@ -231,14 +234,15 @@ func (p *playedRounds) between(k int) expectedRound {
 		low *= 2
 	}
 	atLow := p.of(low)
-	part := float64(k-low) / float64(low)
-	if part <= 0 {
+	// beyondLow is how far k is on the way from low to 2·low, from 0 to 1.
+	beyondLow := float64(k-low) / float64(low)
+	if beyondLow <= 0 {
 		return atLow
 	}
 	atHigh := p.of(2 * low)
 	return expectedRound{
-		length:  atLow.length + round.Time(part*float64(atHigh.length-atLow.length)),
-		updates: atLow.updates + part*(atHigh.updates-atLow.updates),
+		length:  atLow.length + round.Time(beyondLow*float64(atHigh.length-atLow.length)),
+		updates: atLow.updates + beyondLow*(atHigh.updates-atLow.updates),
 	}
 }
 

@@ -42,11 +42,11 @@ const (
 	LocalNoise Purpose = 35 // (client, task, part): the key of the noise that a client adds to its update
 
 	Timeline Purpose = 30 // (client): which clients' tasks are shown
-	Twin     Purpose = 32 // (draw): a seed of the fleet in one draw of a prediction
+	Draw     Purpose = 32 // (draw): a seed of the fleet in one draw of a prediction
 	Pace     Purpose = 33 // (device, phase) of such a seed: how far a device is from what its class says
 	Dealt    Purpose = 34 // (device, phase): measured times, dealt anew among rounds
 
-	Together Purpose = 37 // (virtual time): the factors of all tasks that start then
-	Control  Purpose = 38 // the order of a schedule's values of K in its control
-	Unlike   Purpose = 39 // a seed: who is drawn in the rounds that say how unlike clients are
+	Together      Purpose = 37 // (virtual time): the factors of all tasks that start then
+	Control       Purpose = 38 // the order of a schedule's values of K in its control
+	Heterogeneity Purpose = 39 // a seed: who is drawn in the rounds that say how unlike clients are
 )

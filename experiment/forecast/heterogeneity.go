@@ -52,17 +52,18 @@ const (
 func heterogeneityOf(p *problem.Problem) *Heterogeneity {
 	c := &p.Config
 	steps := p.InitialSteps()
-	lookUps := maxLookUps
-	random := func() *rand.Rand { return keyed.New(c.Seed, keyed.Unlike) }
+	random := func() *rand.Rand { return keyed.New(c.Seed, keyed.Heterogeneity) }
 	clients := random().Perm(c.Clients)
 	clients = clients[:min(len(clients), maxBenchClients)]
 	isSometimesAway := false
+	// stays[i] has when clients[i] comes and goes, for the first of the clients: as many as could be looked up.
 	stays := [][]int64{}
+	lookUpsLeft := maxLookUps
 	for _, client := range clients {
-		list := presenceTimes(p.Fleet, client, &lookUps)
+		list := presenceTimes(p.Fleet, client, &lookUpsLeft)
 		// The list of the client with the last look-up may be incomplete.
-		if lookUps <= 0 {
-			continue
+		if lookUpsLeft <= 0 {
+			break
 		}
 		stays = append(stays, list)
 		// A client that is always present has one stay, from 0 on.
@@ -74,10 +75,13 @@ func heterogeneityOf(p *problem.Problem) *Heterogeneity {
 	if n < min(benchCohort, len(clients)) || n == 0 {
 		return nil
 	}
-	u := &Heterogeneity{Clients: n, Max: benchIndex(n, benchRounds*min(n, benchCohort))}
+	// If nobody is late or absent, each round has as many tasks done in time as its cohort has clients.
+	mostTasks := benchRounds * min(n, benchCohort)
+	u := &Heterogeneity{Clients: n, Max: benchIndex(n, mostTasks)}
 	play := func(took func(i, round int, now int64) int64, stays [][]int64) float64 {
 		return playBench(random(), n, took, stays)
 	}
+	// clientTime returns how long a task of clients[i] that begins at now takes, in nanoseconds, by its speed.
 	clientTime := func(i, round int, now int64) int64 {
 		d, err := p.Fleet.Durations(clients[i], uint64(round), steps, p.Bits, now)
 		// The task would take years. Half of the largest time can be added to another without an overflow.
@@ -86,10 +90,12 @@ func heterogeneityOf(p *problem.Problem) *Heterogeneity {
 		}
 		return d.Total()
 	}
-	if len(c.Fleet) > 0 || c.Network.Links.File != "" || c.Compute.Measured != "" {
+	variesSpeeds := len(c.Fleet) > 0 || c.Network.Links.File != "" || c.Compute.Measured != ""
+	if variesSpeeds {
 		u.Devices = new(play(clientTime, nil))
 	}
 	if isSometimesAway {
+		// The benchmark's tasks take 10, 20, ..., 120 s. The index is the mean over these twelve.
 		mean := 0.
 		for seconds := int64(10); seconds <= 120; seconds += 10 {
 			mean += play(func(int, int, int64) int64 { return seconds * 1e9 }, stays) / 12
@@ -107,12 +113,12 @@ func heterogeneityOf(p *problem.Problem) *Heterogeneity {
 
 // presenceTimes returns when the client comes and when it goes, in turn, in nanoseconds of virtual time up to
 // benchHorizon: a stay from list[0] to list[1], one from list[2] to list[3], and so on. A stay that has no end by
-// then ends at [fleet.Never]. Each look at the client's availability lowers *looks by one; at 0 the list ends
+// then ends at [fleet.Never]. Each look at the client's availability lowers *lookUpsLeft by one; at 0 the list ends
 // early.
-func presenceTimes(f *fleet.Fleet, client int, looks *int) (list []int64) {
+func presenceTimes(f *fleet.Fleet, client int, lookUpsLeft *int) (list []int64) {
 	present := false
-	for t := int64(0); t < benchHorizon && *looks > 0; t = f.NextChange(client, t) {
-		*looks--
+	for t := int64(0); t < benchHorizon && *lookUpsLeft > 0; t = f.NextChange(client, t) {
+		*lookUpsLeft--
 		if now := f.Available(client, t); now != present {
 			list = append(list, t)
 			present = now

@@ -20,10 +20,11 @@ import (
 // counterpart is a run with its real devices replaced by simulated clients of their classes.
 type counterpart struct {
 	problem *problem.Problem
-	rounds  round.Config
-	// first is the client number of the first device, and devices the number of devices.
-	first   int
-	devices int
+	// rounds is the configuration of the round machine.
+	rounds round.Config
+	// firstDevice is the client number of the first device, and devices the number of devices.
+	firstDevice int
+	devices     int
 	// bits are the sizes of a device's transfers.
 	bits fleet.Bits
 	// link returns the times of a client's transfers, in place of those of its class. It is nil if the
@@ -35,17 +36,17 @@ type counterpart struct {
 	samples map[int]devicelog.Samples
 }
 
-// newCounterpart makes the twin of a run: the same run with a simulated client of its class in place of
+// newCounterpart returns the counterpart of a run: the same run with a simulated client of its class in place of
 // each device. p is the problem of the run, and r what was recorded of its rounds, from which the
-// twin takes K_r and who was present.
+// counterpart takes K_r and who was present.
 func newCounterpart(p *problem.Problem, r *record) (t *counterpart, err error) {
 	c := &p.Config
 	t = &counterpart{
-		problem: p,
-		first:   c.Clients,
-		devices: len(c.Devices.Names),
-		bits:    p.DeviceBits(),
-		samples: r.samples,
+		problem:     p,
+		firstDevice: c.Clients,
+		devices:     len(c.Devices.Names),
+		bits:        p.DeviceBits(),
+		samples:     r.samples,
 	}
 	t.rounds, err = roundsOf(p, 0)
 	if err != nil {
@@ -61,6 +62,7 @@ func newCounterpart(p *problem.Problem, r *record) (t *counterpart, err error) {
 		return nil, err
 	}
 	if r.hasEvents {
+		// A device that is not drawn into the cohort, or that is still at work on a task of an earlier round, has none.
 		hasTaskEachRound := !t.rounds.Devices.Sampled && !c.CountsLater()
 		t.recorded = presences(r.rounds, t.devices, hasTaskEachRound)
 	}
@@ -131,12 +133,12 @@ func (t *counterpart) presenceOf(number, device int) presence {
 	return t.recorded[number-1][device]
 }
 
-// draw simulates the run once with its devices replaced by clients of their classes, who are there when the
+// simulate plays the run once with its devices replaced by clients of their classes, who are there when the
 // devices were, with the n-th seed of the devices' fleet. It calls report with each round. report must not keep
 // a round's tasks, whose memory is reused. It is an error if the simulation ends before it has as many rounds as
 // the run had.
-func (t *counterpart) draw(ctx context.Context, n int, report func(*roundTimes)) error {
-	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
+func (t *counterpart) simulate(ctx context.Context, n int, report func(*roundTimes)) error {
+	seed := keyed.Hash(t.problem.Config.Seed, keyed.Draw, uint64(n))
 	d := &draw{
 		counterpart: t,
 		fleet:       t.problem.Fleet.Reseeded(seed),
@@ -153,17 +155,17 @@ func (t *counterpart) draw(ctx context.Context, n int, report func(*roundTimes))
 		beforeRound: d.joinAndLeave,
 		task: func(e *round.TaskReport) {
 			// The numbers of devices follow those of simulated clients, which are not compared.
-			isDevice := e.Client >= t.first
+			isDevice := e.Client >= t.firstDevice
 			if isDevice {
-				tasks = append(tasks, taskOf(e, t.first))
+				tasks = append(tasks, taskOf(e, t.firstDevice))
 			}
 		},
 		report: func(r *round.Report) error {
 			report(&roundTimes{
-				took:  r.End - r.Start,
-				steps: r.LocalSteps,
-				all:   r.Cohort,
-				tasks: tasks,
+				took:     r.End - r.Start,
+				steps:    r.LocalSteps,
+				allTasks: r.Cohort,
+				tasks:    tasks,
 			})
 			tasks = tasks[:0]
 			return nil
@@ -176,7 +178,7 @@ func (t *counterpart) draw(ctx context.Context, n int, report func(*roundTimes))
 	return err
 }
 
-// draw is one simulation of a run's twin. Devices are numbered from 0.
+// draw is one simulation of a run's counterpart. Devices are numbered from 0.
 type draw struct {
 	*counterpart
 	// fleet is the devices' fleet with the seed of the draw.
@@ -190,7 +192,7 @@ type draw struct {
 // answer says how a task of the draw ends. A device that fell silent over its task in the run does so here. Any
 // other answers after the time that its class, its own pace and the draw give.
 func (d *draw) answer(task *round.Task) (round.Event, error) {
-	device := task.Client - d.first
+	device := task.Client - d.firstDevice
 	switch {
 	// The client was simulated in the run, too, so its plan is that of the run.
 	case device < 0:
@@ -213,7 +215,7 @@ func (d *draw) answer(task *round.Task) (round.Event, error) {
 // the same ones take part as in the run.
 func (d *draw) joinAndLeave(number int) (list []round.Event) {
 	for device, hasJoined := range d.joined {
-		client := d.first + device
+		client := d.firstDevice + device
 		isPresent := d.presenceOf(number, device).present
 		switch {
 		case isPresent && !hasJoined:
@@ -226,7 +228,8 @@ func (d *draw) joinAndLeave(number int) (list []round.Event) {
 	return list
 }
 
-// play makes this number of draws of the twin, side by side, and returns the means of each.
+// play simulates the counterpart as often as draws says, several at the same time, each with a seed of its own, and
+// returns the mean times of each simulation.
 func (t *counterpart) play(ctx context.Context, draws int) ([]*means, error) {
 	list := make([]*means, draws)
 	group, inner := errgroup.WithContext(ctx)
@@ -234,7 +237,7 @@ func (t *counterpart) play(ctx context.Context, draws int) ([]*means, error) {
 	for n := range list {
 		group.Go(func() error {
 			list[n] = meansOf(nil, t.devices)
-			return t.draw(inner, n, list[n].add)
+			return t.simulate(inner, n, list[n].add)
 		})
 	}
 	return list, group.Wait()

@@ -85,7 +85,7 @@ func (f *Fit) compareWithRun(r *record) (*Check, error) {
 			if err != nil {
 				return nil, err
 			}
-			fleet.SetDevices(r.first)
+			fleet.SetDevices(r.firstDevice)
 		}
 		var taskSeconds float64
 		var err error
@@ -119,10 +119,10 @@ func quantile(share float64, sorted []float64) float64 {
 	return stat.Quantile(share, stat.Empirical, sorted, nil)
 }
 
-// drawTimes draws the recorded tasks once with the fitted classes. It returns the seconds of all tasks,
-// appends the seconds of each round to drawn, and returns the seconds of all rounds in another run,
-// in which each device has a pace of its own, drawn by its uncertainty: a factor of each phase's time beyond its
-// overhead. draw is the number of the draw.
+// drawTimes draws once how long the recorded tasks take with the fitted classes. all is the seconds of all tasks
+// together. It appends the seconds of each round to that round's list in drawn. another is the seconds of all rounds
+// together in another run, in which each device has a pace of its own, drawn by its class's uncertainty: a factor of
+// each phase's time beyond its overhead. draw is the number of the draw.
 func (f *Fit) drawTimes(
 	fleet *fleet.Fleet,
 	r *record,
@@ -133,7 +133,7 @@ func (f *Fit) drawTimes(
 	t := &taskDraw{fit: f, fleet: fleet, record: r, number: draw, paces: make([][phases]float64, len(f.Devices))}
 	for i, d := range f.Devices {
 		if class := classOf(&f.config, d.Class); class != nil {
-			t.paces[i] = class.Uncertainty.Pace(draw, r.first+i)
+			t.paces[i] = class.Uncertainty.Pace(draw, r.firstDevice+i)
 		}
 	}
 	for i := range r.devices {
@@ -170,15 +170,18 @@ type taskDraw struct {
 	record *record
 	// number is the number of the draw, from 0.
 	number uint64
-	// paces has for each device the factor of each phase's time beyond its overhead in another run.
+	// paces has for each device the factor of each phase's time beyond its overhead in another run. The factors of a
+	// device without a class are 0: it has no tasks that are drawn.
 	paces [][phases]float64
 }
 
-// duration draws how many seconds the task x takes a client of its device's class, and how many it takes in
-// another run, where the device has its own pace. Tasks of the same round start together.
+// duration draws how many seconds the task x takes a client of its device's class, and how many, paced, it takes in
+// another run, where the device has its own pace. Tasks with the same round start together.
 func (t *taskDraw) duration(x *task, round uint64) (seconds, paced float64, err error) {
-	// Each draw has other task numbers. The classes have neither slowdowns nor traces, so the start serves alone
-	// to say which tasks start together.
+	// What a fleet draws for a task follows from the task's number and, with vary.together, from the time at which it
+	// starts. Both are made so that no two draws have one in common: a run has fewer than 2^40 tasks,
+	// and there are fewer than 2^20 draws. The classes have neither slowdowns nor traces, so the start says nothing
+	// but which tasks start together.
 	number := x.number + t.number<<40
 	start := int64(round<<20 | t.number)
 	d, err := t.fleet.Durations(x.client, number, x.steps, t.record.bits, start)
@@ -188,7 +191,7 @@ func (t *taskDraw) duration(x *task, round uint64) (seconds, paced float64, err 
 		took[download] = x.took[download]
 		took[upload] = x.took[upload]
 	}
-	device := x.client - t.record.first
+	device := x.client - t.record.firstDevice
 	for p, phaseSeconds := range took {
 		// A pace changes what a phase takes beyond its overhead.
 		overhead := min(phaseSeconds, t.fit.Devices[device].model.phases[p].overhead)
@@ -209,7 +212,7 @@ func (f *Fit) permutedSeconds(r *record, rounds []roundRecord) (seconds float64)
 	for i := range rounds {
 		for j := range rounds[i].tasks {
 			x := &rounds[i].tasks[j]
-			device := x.client - r.first
+			device := x.client - r.firstDevice
 			tasksOf[device] = append(tasksOf[device], roundTask{i, x})
 		}
 	}

@@ -90,7 +90,7 @@ func FitRun(dir string, pool bool) (*Fit, error) {
 			dir,
 		)
 	}
-	// In a class of several devices one draw of a round would be one task for all of them.
+	// A class that several devices share has the tasks of all of them, so it cannot have one for each round.
 	if !pool {
 		f.correlate(r, r.comparableRounds())
 	}
@@ -130,8 +130,8 @@ func (f *Fit) fitDevice(r *record, history *deviceHistory) Device {
 		ID:       history.ID,
 		Class:    history.Class,
 		Tasks:    len(tasks),
-		Measured: history.all,
-		LeftOut:  history.excluded,
+		Measured: history.usable,
+		LeftOut:  history.leftOut,
 	}
 	if d.Tasks == 0 {
 		return d
@@ -141,13 +141,13 @@ func (f *Fit) fitDevice(r *record, history *deviceHistory) Device {
 		classOverhead = class.Overhead
 	}
 	d.model = fitTimeModel(tasks, classOverhead, r.bits, f.LinksMeasured)
-	d.model.setFirstTask(&history.first, r.bits, f.LinksMeasured)
+	d.model.setFirstTask(&history.firstTask, r.bits, f.LinksMeasured)
 	fitted := &d.model.phases
 	d.DownloadMbps = fitted[download].typical
 	d.UploadMbps = fitted[upload].typical
 	d.SecondsPerStep = fitted[compute].typical
 	d.ComputeOverhead = d.model.stepOverhead
-	d.StepCV = d.model.cv
+	d.StepCV = d.model.stepCV
 	return d
 }
 
@@ -204,7 +204,7 @@ func (f *Fit) setClasses(r *record) {
 // had simulated clients and no classes, one without settings of its own stands for them.
 func (f *Fit) simulatedClasses(r *record) (classes classList) {
 	before := &r.config
-	hasSimulated := r.first > 0
+	hasSimulated := r.firstDevice > 0
 	hasWeights := slices.ContainsFunc(before.Fleet, func(k fleet.Class) bool { return k.Weight > 0 })
 	for _, class := range before.Fleet {
 		// Without any weight, simulated clients are spread evenly over the classes.
@@ -280,7 +280,7 @@ func (f *Fit) fittedClass(before *config.Config, former string, members []*Devic
 	if f.LinksMeasured {
 		k.Links = fleet.Links{}
 	}
-	k.StepCV = medianOf(members, func(l *timeModel) float64 { return l.cv })
+	k.StepCV = medianOf(members, func(l *timeModel) float64 { return l.stepCV })
 	k.Vary.Together = f.Together
 	// The settings of each phase, in the order of the phases: its typical speed and the scatter of single tasks.
 	typical := [...]*fleet.Distribution{&k.DownloadMbps, &k.SecondsPerStep, &k.UploadMbps}
@@ -304,13 +304,13 @@ func (f *Fit) fittedClass(before *config.Config, former string, members []*Devic
 			*scatter[p] = variation(factors, isSpeed)
 		}
 		*k.Overhead.Phases()[p] = medianOf(members, func(l *timeModel) float64 { return l.phases[p].overhead })
-		*k.FirstTask.Phases()[p] = medianOf(members, func(l *timeModel) float64 { return l.phases[p].first })
+		*k.FirstTask.Phases()[p] = medianOf(members, func(l *timeModel) float64 { return l.phases[p].firstExtra })
 		*k.Uncertainty.Phases()[p] = medianOf(members, func(l *timeModel) float64 { return l.phases[p].uncertainty })
 	}
 	return k
 }
 
-// medianOf returns the median over devices of a value of their time models, rounded as in a configuration.
+// medianOf returns the median over devices of a value of their time models, rounded to five digits.
 func medianOf(devices []*Device, value func(*timeModel) float64) float64 {
 	var values []float64
 	for _, d := range devices {

@@ -228,16 +228,16 @@ func TestFit_CorrelatedDevices(t *testing.T) {
 // A device that is missing in some rounds has factors of its others in their place, and the mean
 // of all of its tasks.
 func TestFit_RoundsWithoutDevice(t *testing.T) {
-	r := &record{first: 5}
+	r := &record{firstDevice: 5}
 	rounds := []roundRecord{{tasks: []task{{client: 6, steps: 2, took: [...]float64{0, 4, 0}}}}, {tasks: []task{{client: 5, steps: 1}}}, {tasks: []task{{client: 6, steps: 2, took: [...]float64{0, 8, 0}}}}}
 	tasks := r.tasksByRound(rounds, 1)
 	if tasks[0].took[compute] != 4 || tasks[2].took[compute] != 8 || tasks[1].took[compute] != 4 && tasks[1].took[compute] != 8 {
 		t.Fatalf("the rounds' tasks are %+v", tasks)
 	}
-	l := timeModel{cv: 0.3, phases: [phases]phase{compute: {typical: robust.Estimate{Value: 2}, factors: []float64{1, 2, 3}}}}
+	l := timeModel{stepCV: 0.3, phases: [phases]phase{compute: {typical: robust.Estimate{Value: 2}, factors: []float64{1, 2, 3}}}}
 	l.useRoundFactors(tasks, bits, false)
-	if got := l.phases[compute].factors; math.Abs(got[0]+got[1]+got[2]-6) > 1e-12 || math.Abs(got[2]/got[0]-2) > 1e-12 || l.cv != 0 {
-		t.Errorf("the factors are %v, cv %g", got, l.cv)
+	if got := l.phases[compute].factors; math.Abs(got[0]+got[1]+got[2]-6) > 1e-12 || math.Abs(got[2]/got[0]-2) > 1e-12 || l.stepCV != 0 {
+		t.Errorf("the factors are %v, cv %g", got, l.stepCV)
 	}
 }
 

@@ -19,19 +19,19 @@ type timeModel struct {
 	phases [phases]phase
 	// stepOverhead is the overhead of computing in seconds, with its interval.
 	stepOverhead robust.Estimate
-	// cv is the coefficient of variation of the time of a local step.
-	cv float64
+	// stepCV is the coefficient of variation of the time of a local step.
+	stepCV float64
 }
 
 // phase is what was fitted of one phase of a device's tasks: download, compute or upload.
 type phase struct {
-	// typical is the median speed: megabits in a second of a transfer, but seconds for a step of computing. It
-	// is 0 if the phase was not measured.
+	// typical is the median over the tasks of what speed returns: megabits in a second of a transfer, but seconds for
+	// a step of computing. It is 0 if the phase was not measured.
 	typical robust.Estimate
 	// overhead is the part in seconds that depends on neither size nor steps.
 	overhead float64
-	// first is by how many seconds the device's first task took longer.
-	first float64
+	// firstExtra is by how many seconds the device's first task took longer than is typical.
+	firstExtra float64
 	// factors holds, for each task, the time that it took divided by the typical time, both without overhead.
 	factors []float64
 	// uncertainty is the relative deviation of the typical speed in another run.
@@ -47,23 +47,25 @@ func megabits(b fleet.Bits, p int) float64 {
 	return float64(b.Up) / 1e6
 }
 
-// typical is how many seconds phase p of the task x typically takes, without overhead. b has the sizes of the
+// typicalSeconds is how long phase p of the task x typically takes, without overhead. b has the sizes of the
 // transfers.
-func (l *timeModel) typical(x *task, p int, b fleet.Bits) float64 {
+func (l *timeModel) typicalSeconds(x *task, p int, b fleet.Bits) float64 {
 	if p == compute {
-		return float64(x.steps) * l.phases[p].typical.Value
+		secondsPerStep := l.phases[p].typical.Value
+		return float64(x.steps) * secondsPerStep
 	}
-	return megabits(b, p) / l.phases[p].typical.Value
+	megabitsPerSecond := l.phases[p].typical.Value
+	return megabits(b, p) / megabitsPerSecond
 }
 
 // factor is the time that phase p of the task x took divided by the typical time, both without overhead. It
 // may be below 0 for a task that took less than the overhead.
 func (l *timeModel) factor(x *task, p int, b fleet.Bits) float64 {
-	return (x.took[p] - l.phases[p].overhead) / l.typical(x, p, b)
+	return (x.took[p] - l.phases[p].overhead) / l.typicalSeconds(x, p, b)
 }
 
 // speed is the speed of phase p of the task x, without overhead: in seconds for a step of computing, and in megabits a
-// second for a transfer.
+// second for a transfer. b has the sizes of the transfers.
 func (l *timeModel) speed(x *task, p int, b fleet.Bits) float64 {
 	seconds := x.took[p] - l.phases[p].overhead
 	if p == compute {
@@ -124,8 +126,8 @@ func fitTimeModel(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, link
 		secondsPerStep.Low = min(secondsPerStep.Low, max(0, slope.Low))
 		secondsPerStep.High = max(secondsPerStep.High, slope.High)
 	}
-	// A task's factor is split into what varies from step to step, l.cv, and what all of its steps share.
-	l.cv, computing.factors = scatterOfSteps(steps, computing.factors)
+	// A task's factor is split into what varies from step to step, stepCV, and what all of its steps share.
+	l.stepCV, computing.factors = scatterOfSteps(steps, computing.factors)
 	balance(steps, computing.factors)
 	return l
 }
@@ -136,8 +138,8 @@ func fitTimeModel(tasks []task, classOverhead fleet.Overhead, b fleet.Bits, link
 func (l *timeModel) setFirstTask(first *task, b fleet.Bits, links bool) {
 	for _, p := range measuredPhases(links) {
 		fitted := &l.phases[p]
-		extraSeconds := first.took[p] - fitted.overhead - l.typical(first, p, b)
-		fitted.first = fiveDigits(max(0, extraSeconds))
+		extraSeconds := first.took[p] - fitted.overhead - l.typicalSeconds(first, p, b)
+		fitted.firstExtra = fiveDigits(max(0, extraSeconds))
 	}
 }
 
@@ -167,6 +169,7 @@ const maxOverhead = 0.9
 func overheadOfSteps(steps, seconds []float64, classOverhead float64) (overhead, slope robust.Estimate) {
 	limit := maxOverhead * slices.Min(seconds)
 	classOverhead = min(classOverhead, limit)
+	// The class's overhead with an interval of no width.
 	unchanged := robust.Estimate{Value: classOverhead, Low: classOverhead, High: classOverhead}
 	if slices.Max(steps) < 1.5*slices.Min(steps) {
 		return unchanged, slope
@@ -195,15 +198,16 @@ func overheadOfSteps(steps, seconds []float64, classOverhead float64) (overhead,
 	return overhead, slope
 }
 
-// scatterOfSteps separates the scatter of single steps from that of whole tasks. steps and factors
-// have an entry for each task. The square of a task's deviation from the mean factor is in the mean
-// v² + c²/K, where c is the coefficient of variation of a step. Both are found by weighted least
-// squares: the variance of each square is twice its mean squared, as for normal deviations, and
-// squares beyond three deviations count as three (Huber 1964, Robust estimation of a location
-// parameter). c counts if it is more than two standard errors above 0. It returns c, and the
-// factors without the part of the steps.
-func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64) {
+// scatterOfSteps separates the scatter of single steps from that of whole tasks. steps and factors have an entry for
+// each task: its number of steps K, and its computing time divided by the typical time of K steps. The square of a
+// task's deviation from the mean factor is in the mean v² + c²/K, where c is the coefficient of variation of a step.
+// Both are found by weighted least squares: the variance of each square is twice its mean squared, as for normal
+// deviations, and squares beyond three deviations count as three (Huber 1964, Robust estimation of a location
+// parameter). It returns c, and the factors without the part of the steps. c is 0, and the factors stay, if c is not
+// more than two standard errors above 0.
+func scatterOfSteps(steps, factors []float64) (stepCV float64, taskFactors []float64) {
 	n := len(steps)
+	// Few tasks, or tasks of about as many steps each, cannot tell v from c.
 	if n < 10 || slices.Max(steps) < 2*slices.Min(steps) {
 		return 0, factors
 	}
@@ -212,19 +216,19 @@ func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64
 	for i, f := range factors {
 		squares[i] = (f - mean) * (f - mean)
 	}
-	// v and c hold the estimates of v² and c², and deviation is the standard error of c².
-	v := stat.Mean(squares, nil)
-	c := 0.0
-	deviation := 0.0
-	if v == 0 {
+	// These are the estimates of v² and c², and the standard error of that of c².
+	taskVariance := stat.Mean(squares, nil)
+	stepVariance := 0.0
+	standardError := 0.0
+	if taskVariance == 0 {
 		return 0, factors
 	}
 	for range 10 {
-		// The line y = v + c·(1/K) is fitted by its normal equations. w0, w1 and w2 are sums of the weights w, of
+		// The line y = v² + c²·(1/K) is fitted by its normal equations. w0, w1 and w2 are sums of the weights w, of
 		// w/K and of w/K²; y0 and y1 are sums of w·y and w·y/K.
 		var w0, w1, w2, y0, y1 float64
 		for i, k := range steps {
-			fitted := v + c/k
+			fitted := taskVariance + stepVariance/k
 			w := 1 / (2 * fitted * fitted)
 			y := min(squares[i], 9*fitted)
 			w0 = w0 + w
@@ -234,26 +238,27 @@ func scatterOfSteps(steps, factors []float64) (cv float64, taskFactors []float64
 			y1 = y1 + w*y/k
 		}
 		determinant := w0*w2 - w1*w1
-		v = (y0*w2 - y1*w1) / determinant
-		c = (y1*w0 - y0*w1) / determinant
-		deviation = math.Sqrt(w0 / determinant)
+		taskVariance = (y0*w2 - y1*w1) / determinant
+		stepVariance = (y1*w0 - y0*w1) / determinant
+		standardError = math.Sqrt(w0 / determinant)
 		// A square cannot be below 0. With v = 0 the line goes through the origin.
-		if v < 0 {
-			v = 0
-			c = y1 / w2
+		if taskVariance < 0 {
+			taskVariance = 0
+			stepVariance = y1 / w2
 		}
-		if c < 0 {
+		if stepVariance < 0 {
 			return 0, factors
 		}
 	}
-	if c <= 2*deviation {
+	if stepVariance <= 2*standardError {
 		return 0, factors
 	}
 	taskFactors = make([]float64, n)
 	for i, k := range steps {
-		taskFactors[i] = max(0, mean+(factors[i]-mean)*math.Sqrt(v/(v+c/k)))
+		taskShare := taskVariance / (taskVariance + stepVariance/k)
+		taskFactors[i] = max(0, mean+(factors[i]-mean)*math.Sqrt(taskShare))
 	}
-	return math.Sqrt(c), taskFactors
+	return math.Sqrt(stepVariance), taskFactors
 }
 
 const (

@@ -26,12 +26,13 @@ const (
 // record is what a run's folder says of its devices.
 type record struct {
 	config config.Config
-	// first is the client number of the first device.
-	first int
+	// firstDevice is the client number of the first device: the number of simulated clients.
+	firstDevice int
 	// bits are the sizes of a task's transfers, as simulations have them.
 	bits fleet.Bits
 	// rounds is the number of logged rounds.
-	rounds  int
+	rounds int
+	// devices are in the order of the configuration.
 	devices []deviceHistory
 	// sampled holds some of the rounds, evenly spaced.
 	sampled statistics.Thinned[roundRecord]
@@ -42,11 +43,12 @@ type deviceHistory struct {
 	config.Device
 	// tasks holds some of the tasks that say how fast the device is, evenly spaced.
 	tasks statistics.Thinned[task]
-	// all is the number of such tasks, kept or not.
-	all      int
-	excluded LeftOut
-	// first is the device's first task with known times, which is not among tasks.
-	first task
+	// usable is the number of such tasks, kept or not.
+	usable int
+	// leftOut counts all other tasks.
+	leftOut LeftOut
+	// firstTask is the device's first task with known times, which is not among tasks.
+	firstTask task
 }
 
 // LeftOut counts the tasks of a device that say nothing of its speed.
@@ -119,7 +121,7 @@ func readRecord(dir string) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.first = log.Run().Clients
+	r.firstDevice = log.Run().Clients
 	for logged, err := range log.Rounds() {
 		if err != nil {
 			return nil, err
@@ -158,7 +160,7 @@ func (r *record) addRound(logged *metrics.Round) {
 	added := roundRecord{took: (logged.End - logged.Start).Seconds(), complete: true}
 	for i := range logged.Tasks {
 		t := &logged.Tasks[i]
-		device := t.Client - r.first
+		device := t.Client - r.firstDevice
 		isOfDevice := device >= 0 && device < len(r.devices)
 		switch {
 		case !t.Real:
@@ -172,9 +174,9 @@ func (r *record) addRound(logged *metrics.Round) {
 	r.sampled.Add(added)
 }
 
-// addTask adds a reported task to its device's history. isUsable is false for a task that says nothing of the
-// device's speed, which is counted by its reason alone: it was lost, refused or broken off, or it was the device's
-// first one, which is kept apart because it includes loading.
+// addTask adds a reported task to its device's history, and returns it. isUsable is false for a task that says nothing
+// of the device's speed, which is counted by its reason alone: it was lost, refused or broken off, or it was the
+// device's first one, which is kept apart because it includes loading.
 func (h *deviceHistory) addTask(report *round.TaskReport) (t task, isUsable bool) {
 	t = task{
 		number: report.Task,
@@ -186,16 +188,17 @@ func (h *deviceHistory) addTask(report *round.TaskReport) (t task, isUsable bool
 	lacksTimes := t.steps < 1 || min(t.took[download], t.took[compute], t.took[upload]) <= 0
 	switch {
 	case report.Outcome == round.Lost:
-		h.excluded.Lost++
+		h.leftOut.Lost++
 	case report.Outcome == round.Refused:
-		h.excluded.Refused++
+		h.leftOut.Refused++
 	case report.Plan.Drops || lacksTimes:
-		h.excluded.Broken++
-	case h.excluded.First == 0:
-		h.excluded.First = 1
-		h.first = t
+		h.leftOut.Broken++
+	// The first task with known times is kept apart.
+	case h.leftOut.First == 0:
+		h.leftOut.First = 1
+		h.firstTask = t
 	default:
-		h.all++
+		h.usable++
 		h.tasks.Add(t)
 		return t, true
 	}

@@ -14,10 +14,14 @@ import (
 const correlationThreshold = 0.01
 
 // correlate makes the devices' time models those of whole rounds, where devices are slow together, because
-// they share a processor, a link or the time of day: the n-th factor of each device and phase is
-// that of the n-th round, so that drawing one round for all keeps what they have in common,
-// whatever it is (the bootstrap of clusters: Davison and Hinkley 1997, Bootstrap Methods and their
-// Application, section 3.8). A device without a task in a round has one of its others' factors.
+// they share a processor, a link or the time of day: the n-th factor of each device and phase (its time over the
+// typical time) is that of its task in the n-th round, so that drawing one round for all keeps what they have in
+// common, whatever it is (the bootstrap of clusters: Davison and Hinkley 1997, Bootstrap Methods and their
+// Application, section 3.8). A device without a task in a round has the factors of another task of its own there.
+//
+// Whether they are slow together shows when the same durations are permuted among the rounds, which wait for their
+// slowest device. Slow tasks of one round then come into several, and lengthen all of these: the rounds take longer
+// than they took. Slow phases of one task come into several tasks, and lengthen none as much: the rounds take less.
 func (f *Fit) correlate(r *record, rounds []roundRecord) {
 	if len(rounds) < robust.Enough || len(f.Devices) < 2 {
 		return
@@ -36,7 +40,7 @@ func (f *Fit) correlate(r *record, rounds []roundRecord) {
 		if d := &f.Devices[i]; d.Tasks > 0 {
 			f.Together = true
 			d.model.useRoundFactors(r.tasksByRound(rounds, i), r.bits, f.LinksMeasured)
-			d.StepCV = d.model.cv
+			d.StepCV = d.model.stepCV
 		}
 	}
 }
@@ -49,7 +53,7 @@ func (r *record) tasksByRound(rounds []roundRecord, device int) []task {
 	var done []task
 	for i := range rounds {
 		for _, x := range rounds[i].tasks {
-			if x.client == r.first+device {
+			if x.client == r.firstDevice+device {
 				byRound[i] = x
 				done = append(done, x)
 			}
@@ -74,9 +78,9 @@ func (r *record) tasksByRound(rounds []roundRecord, device int) []task {
 const minFactor = 0.05
 
 // useRoundFactors replaces the factors by those of these tasks, one for each round, scaled so that the mean stays. The
-// scatter of single steps is part of them, so cv becomes 0.
+// scatter of single steps is part of them, so stepCV becomes 0. links says whether transfers were measured.
 func (l *timeModel) useRoundFactors(tasks []task, b fleet.Bits, links bool) {
-	l.cv = 0
+	l.stepCV = 0
 	for _, p := range measuredPhases(links) {
 		factors := make([]float64, len(tasks))
 		for i := range tasks {

@@ -146,6 +146,7 @@ func (l *logistic) addGradient(dst []float64, c int, x []float64, weight float64
 	// The gradient is a mean over the samples of the client.
 	weight /= float64(n)
 	for i := range n {
+		// This writes the derivatives by the logits to d; the loss itself is not needed.
 		l.sampleLoss(d, c, i, x)
 		features := l.rows[c][i*f:][:f]
 		// By the chain rule the gradient of row y of W is the derivative of logit y times the
@@ -170,6 +171,7 @@ func (l *logistic) variance(c int, x []float64) float64 {
 	squares := 0.0
 	mean := make([]float64, len(x))
 	for i := range n {
+		// This writes the derivatives by the logits to d.
 		l.sampleLoss(d, c, i, x)
 		features := l.rows[c][i*f:][:f]
 		squares += float64(norm2(d) * (norm2(features) + 1) / float64(n))

@@ -161,10 +161,13 @@ func (p *Problem) Gradient(dst, x []float64) (square float64) {
 func (p *Problem) Noise(c int, x []float64) float64 {
 	n := float64(p.samples[c])
 	b := math.Min(float64(p.Batch), n)
+	// Every minibatch has the only sample.
 	if n == 1 {
 		return 0
 	}
-	return p.objective.variance(c, x) * (n - b) / (b * (n - 1))
+	// The mean of b of n values has the variance of one of them times (n-b)/(b(n-1)), which is 0 for all of them.
+	varianceOfOne := p.objective.variance(c, x)
+	return varianceOfOne * (n - b) / (b * (n - 1))
 }
 
 // SecondMoment returns E‖∇f_c(x; ξ)‖², the second moment of the gradient of a minibatch of client c at x, which

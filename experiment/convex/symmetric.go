@@ -26,6 +26,7 @@ func (m *symmetric) add(i, j int, v float64) { m.lower[max(i, j)*m.n+min(i, j)] 
 // solve returns the x for which m·x = b, by Cholesky's factorisation m = L·Lᵀ (Golub and Van Loan 2013,
 // section 4.2). It is an error if the matrix is not positive definite. The matrix is overwritten by L.
 func (m *symmetric) solve(b []float64) ([]float64, error) {
+	// Row i of m becomes row i of L, from the values of the rows of L above it. Both have i+1 values.
 	for i := range m.n {
 		row := m.row(i)
 		for j := range i {
@@ -84,9 +85,9 @@ func (m *symmetric) largestEigenvalue() float64 {
 	}
 }
 
-// tridiagonal returns the diagonal of a tridiagonal matrix with the eigenvalues of m, and the values
-// beside it, the last of which is 0. Householder's reflections clear one row and column after the other
-// (Golub and Van Loan 2013, section 8.3). m is overwritten.
+// tridiagonal returns the diagonal of a tridiagonal matrix with the eigenvalues of m, and the values beside it:
+// offDiagonal[i] stands in row i, column i+1 and in row i+1, column i, and the last is 0. Householder's reflections
+// clear one row and column after the other (Golub and Van Loan 2013, section 8.3). m is overwritten.
 func (m *symmetric) tridiagonal() (diagonal, offDiagonal []float64) {
 	diagonal = make([]float64, m.n)
 	offDiagonal = make([]float64, m.n)
@@ -98,8 +99,8 @@ func (m *symmetric) tridiagonal() (diagonal, offDiagonal []float64) {
 		if k == 0 {
 			break
 		}
-		// The reflection I − 2vvᵀ/vᵀv maps the row, x, to alpha times the last unit vector. The sign of
-		// alpha is such that nothing cancels in v.
+		// Only the first k rows and columns are left. The reflection I − 2vvᵀ/vᵀv maps x, row k without its diagonal,
+		// to alpha times the last unit vector. The sign of alpha is such that nothing cancels in v.
 		v := v[:k]
 		copy(v, row[:k])
 		alpha := -math.Copysign(math.Sqrt(norm2(v)), v[k-1])
@@ -109,28 +110,31 @@ func (m *symmetric) tridiagonal() (diagonal, offDiagonal []float64) {
 		if square == 0 {
 			continue
 		}
-		// With p = 2·m·v/vᵀv and w = p − (pᵀv/vᵀv)·v the reflected matrix is m − vwᵀ − wvᵀ.
+		// With p = 2·m·v/vᵀv and w = p − (pᵀv/vᵀv)·v the reflected matrix is m − vwᵀ − wvᵀ. p becomes w. Of each row
+		// the values up to the diagonal are kept, of which row i has i+1.
 		p := p[:k]
 		m.times(p, v)
 		for i := range p {
 			p[i] *= 2 / square
 		}
 		addScaled(p, -dot(p, v)/square, v)
+		w := p
 		for i := range k {
-			addScaled(m.row(i), -v[i], p[:i+1])
-			addScaled(m.row(i), -p[i], v[:i+1])
+			addScaled(m.row(i), -v[i], w[:i+1])
+			addScaled(m.row(i), -w[i], v[:i+1])
 		}
 	}
 	return diagonal, offDiagonal
 }
 
-// times writes the product of the first rows and columns of m, as many as v has, and v to dst.
+// times writes to dst the product of v and the upper left part of m that has as many rows and columns as v.
 func (m *symmetric) times(dst, v []float64) {
 	clear(dst)
 	for i := range v {
+		// row has the values of columns 0 to i, the last of them on the diagonal.
 		row := m.row(i)
 		dst[i] += dot(row, v[:i+1])
-		// The values below the diagonal stand above it, too.
+		// The values left of the diagonal are those above it in column i, too.
 		addScaled(dst[:i], v[i], row[:i])
 	}
 }

@@ -33,7 +33,7 @@ type checkpointer struct {
 	newestDamaged bool
 	// failing says that the last checkpoint could not be written.
 	failing bool
-	// next is the checkpoint that is written next; its memory is used again.
+	// next is the checkpoint that is written next. What all checkpoints of the run have in common stays in it.
 	next checkpoint.Checkpoint
 }
 
@@ -103,7 +103,8 @@ func (k *checkpointer) save(s *coordinator.State) error {
 		return err
 	}
 	c.State = *s
-	// The state, which is in the body once it is written, is released, so that the checkpoint does not hold the run's memory.
+	// The state, which is in the body once it is written, is released, so that the checkpoint does not hold the run's
+	// memory.
 	defer func() {
 		c.State = coordinator.State{}
 		c.Body.State = coordinator.State{}

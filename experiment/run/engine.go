@@ -86,7 +86,7 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 		return nil, errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or " +
 			"nats.url to another server)")
 	}
-	// The coordinator's connection reports for all of them.
+	// The coordinator's connection tells the user of lost connections for all of them, so the others have no notice.
 	e.conn, err = e.connect(ctx, "coordinator of "+p.Config.Name, p.options.HostNotice)
 	if err != nil {
 		return nil, err

@@ -460,9 +460,10 @@ func (r *flowerRun) openOutputs() error {
 			return err
 		}
 	}
+	// Outputs that continue may read the rounds that the folder has from an earlier attempt, which need the
+	// configuration of the run alone.
 	p := experiment{Problem: problem.Problem{}, options: r.options}
 	p.Config = r.config
-	// Outputs that continue may read the rounds that the folder has from an earlier attempt.
 	start := &metrics.Start{Folder: r.results, Rounds: p.roundsSoFar(r.results.Path(""))}
 	return r.outputs.Start(start, nil)
 }

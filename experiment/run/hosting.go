@@ -61,12 +61,12 @@ const (
 	retryAfter = 5 * time.Second
 	// forgetTime is the silence after which a run is not expected back.
 	forgetTime = 10 * time.Minute
-	// silenceBeforeMove is how long nothing may be heard of a run, which is announced every second, before the
+	// silenceBeforeReconnect is how long nothing may be heard of a run, which is announced every second, before the
 	// host reconnects: its server may be cut off from its cluster, or may have dropped a subscription.
-	silenceBeforeMove = 8 * time.Second
-	// maxMoves is how often the host reconnects in one silence: if another server does not have the run's
+	silenceBeforeReconnect = 8 * time.Second
+	// maxReconnects is how often the host reconnects in one silence: if another server does not have the run's
 	// messages either, its coordinator is gone.
-	maxMoves = 2
+	maxReconnects = 2
 	// reconnectGrace is how long a run may stay silent after a lost connection has come back. A run
 	// that stays silent longer may have announced its end meanwhile.
 	reconnectGrace = 30 * time.Second
@@ -119,10 +119,10 @@ func serveRuns(ctx context.Context, o HostOptions, waiting string) (err error) {
 	}
 	defer conn.Close()
 	s := &service{
-		options: o,
-		conn:    conn,
-		ended:   make(chan *served),
-		runs:    map[string]*served{},
+		options:       o,
+		conn:          conn,
+		endedServices: make(chan *served),
+		runs:          map[string]*served{},
 	}
 	// The page of metrics is there as long as the host.
 	if o.HTTP != "" {
@@ -152,16 +152,16 @@ func serveRuns(ctx context.Context, o HostOptions, waiting string) (err error) {
 	// The services use the connection, so they end before it is closed.
 	defer s.stopAll()
 	// A run may have ended while the connection was lost, so it is noted when it came back.
-	unwatch := conn.Watch(func(error) {}, func(error) { s.back.Store(new(time.Now())) })
+	unwatch := conn.Watch(func(error) {}, func(error) { s.lastReconnect.Store(new(time.Now())) })
 	defer unwatch()
 	return s.handleEvents(ctx, heard)
 }
 
 // handleEvents is the loop of a host: it handles the announcements of runs in heard, services of runs that
-// have ended and, four times in silenceBeforeMove, runs of which nothing is heard any more. It returns why
+// have ended and, four times in silenceBeforeReconnect, runs of which nothing is heard any more. It returns why
 // the host ends. It alone changes the table of runs, so the table needs no lock.
 func (s *service) handleEvents(ctx context.Context, heard <-chan *bus.Announcement) error {
-	tick := time.NewTicker(silenceBeforeMove / 4)
+	tick := time.NewTicker(silenceBeforeReconnect / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -170,13 +170,13 @@ func (s *service) handleEvents(ctx context.Context, heard <-chan *bus.Announceme
 		case a := <-heard:
 			s.handleAnnouncement(ctx, a)
 		// A service that has ended may end the host, too.
-		case r := <-s.ended:
+		case r := <-s.endedServices:
 			if s.finished(r) {
 				return r.err
 			}
 		case <-tick.C:
 			s.dropSilent()
-			s.moveOn()
+			s.reconnectSilent()
 		case <-s.conn.Life().Done():
 			return s.conn.Err()
 		}
@@ -198,15 +198,17 @@ func randomHostName() string {
 type service struct {
 	options HostOptions
 	conn    *natsbus.Conn
-	// ended receives the services of runs that have ended.
-	ended chan *served
-	// runs are the runs that the host knows, by name.
-	runs   map[string]*served
+	// endedServices receives each service of a run that has ended, from its goroutine.
+	endedServices chan *served
+	// runs are the runs that the host knows, by name: those that it serves, and those that it has failed to serve or
+	// has refused.
+	runs map[string]*served
+	// counts counts the tasks and jobs of all runs.
 	counts host.Counts
 	// serving is the number of runs that are being served.
 	serving atomic.Int64
-	// back is when the connection came back last; it is nil if it was never lost.
-	back atomic.Pointer[time.Time]
+	// lastReconnect is when the connection came back last; it is nil if it was never lost.
+	lastReconnect atomic.Pointer[time.Time]
 }
 
 // hostCounts returns what the host has done so far, for its page of metrics: runs, tasks, jobs and
@@ -235,23 +237,22 @@ type served struct {
 	// run is the name of the run, and stamp tells it from others of its name.
 	run   string
 	stamp uint64
-	// last is when the last announcement of the run came.
-	last time.Time
-	// moves is how often the host has reconnected since then.
-	moves int
+	// lastHeard is when the last announcement of the run came.
+	lastHeard time.Time
+	// reconnects is how often the host has reconnected since then, to hear of the run again.
+	reconnects int
 	// stop ends the service of the run.
 	stop context.CancelFunc
-	// over says that the coordinator has announced the end of the run.
-	over bool
+	// runOver says that the coordinator has announced the end of the run, or may have while the connection was lost.
+	runOver bool
 
-	// done says that the service has ended.
-	done bool
-	// err is why the service ended; it is nil if it was stopped.
-	err error
+	// serviceEnded says that the host's work for the run has ended, endedAt when, and err why; err is nil if it was
+	// stopped.
+	serviceEnded bool
+	endedAt      time.Time
+	err          error
 	// refused says that this machine cannot serve the run.
 	refused bool
-	// ended is when the service ended.
-	ended time.Time
 }
 
 // handleAnnouncement takes one announcement of a run: it starts to serve a run that is new, or whose
@@ -267,19 +268,19 @@ func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
 	}
 	isSameRun := r.stamp == a.Stamp && !a.Over
 	// A run that this machine can never serve is not tried again.
-	mayRetry := r.done && !r.refused && time.Since(r.ended) > retryAfter
+	mayRetry := r.serviceEnded && !r.refused && time.Since(r.endedAt) > retryAfter
 	switch {
 	// The run is being served, or has failed and is not to be tried again yet.
 	case isSameRun && !mayRetry:
-		r.last = time.Now()
-		r.moves = 0
+		r.lastHeard = time.Now()
+		r.reconnects = 0
 	// The run is over, or another run of its name has taken its place. In the latter case the next
 	// announcement starts the other run, once this one has stopped.
-	case !r.done:
-		r.over = a.Over
+	case !r.serviceEnded:
+		r.runOver = a.Over
 		r.stop()
 	case a.Over:
-		r.over = true
+		r.runOver = true
 		delete(s.runs, a.Run)
 	default:
 		s.startService(ctx, a)
@@ -287,20 +288,21 @@ func (s *service) handleAnnouncement(ctx context.Context, a *bus.Announcement) {
 }
 
 // startService begins to serve the run that is announced, in a goroutine, and puts it into the table of
-// runs. The end of the service is sent to s.ended, for the loop that owns the table.
+// runs. At its end the service is sent to s.endedServices, for the loop that owns the table.
 func (s *service) startService(ctx context.Context, a *bus.Announcement) {
 	inner, stop := context.WithCancel(ctx)
 	r := &served{
-		run:   a.Run,
-		stamp: a.Stamp,
-		last:  time.Now(),
-		stop:  stop,
+		run:       a.Run,
+		stamp:     a.Stamp,
+		lastHeard: time.Now(),
+		stop:      stop,
 	}
 	s.runs[a.Run] = r
 	go func() {
 		r.err = s.serveRun(inner, r)
+		// What the context held is released also where the service ended by itself.
 		stop()
-		s.ended <- r
+		s.endedServices <- r
 	}()
 }
 
@@ -308,9 +310,9 @@ func (s *service) startService(ctx context.Context, a *bus.Announcement) {
 // option Once, if the run is over or this machine can never serve it. A run that failed stays in the
 // table, so that it is not tried again at each announcement.
 func (s *service) finished(r *served) bool {
-	r.done = true
-	r.ended = time.Now()
-	if r.over {
+	r.serviceEnded = true
+	r.endedAt = time.Now()
+	if r.runOver {
 		s.options.Notice(fmt.Sprintf("Run %s is over.", r.run))
 	}
 	// These errors are no failure: the service was stopped, or the run has ended or was replaced
@@ -320,7 +322,7 @@ func (s *service) finished(r *served) bool {
 	if r.err == nil || isHarmless {
 		delete(s.runs, r.run)
 		r.err = nil
-		return s.options.Once && r.over
+		return s.options.Once && r.runOver
 	}
 	s.options.Notice(fmt.Sprintf("Run %s is not served: %v.", r.run, r.err))
 	return s.options.Once && r.refused
@@ -328,56 +330,57 @@ func (s *service) finished(r *served) bool {
 
 // dropSilent ends the service of runs of which nothing was heard for forgetTime, or since a lost
 // connection came back more than reconnectGrace ago: such a run may have announced its end meanwhile.
-// Of runs that are not served any more it forgets that they existed.
+// Runs whose service has ended are then dropped from the table. The others are dropped once their service ends.
 func (s *service) dropSilent() {
 	for name, r := range s.runs {
-		reconnected := s.back.Load()
+		reconnected := s.lastReconnect.Load()
 		// The end of the run may have been announced while the connection was lost.
-		mayHaveEnded := reconnected != nil && r.last.Before(*reconnected) && time.Since(*reconnected) > reconnectGrace
+		unheardSince := reconnected != nil && r.lastHeard.Before(*reconnected)
+		mayHaveEnded := unheardSince && time.Since(*reconnected) > reconnectGrace
 		switch {
 		// A run that was heard of lately stays.
-		case time.Since(r.last) < forgetTime && !mayHaveEnded:
-		case r.done:
+		case time.Since(r.lastHeard) < forgetTime && !mayHaveEnded:
+		case r.serviceEnded:
 			delete(s.runs, name)
-		case !r.over:
+		case !r.runOver:
 			s.options.Notice(fmt.Sprintf(
 				"Run %s has not been heard of for %v.",
 				name,
-				time.Since(r.last).Round(time.Second),
+				time.Since(r.lastHeard).Round(time.Second),
 			))
 			// A run that ended unnoticed counts as over, so that a host with Once ends.
-			r.over = mayHaveEnded
+			r.runOver = mayHaveEnded
 			r.stop()
 		}
 	}
 }
 
-// moveOn reconnects, to another server of the cluster, if nothing has been heard for silenceBeforeMove
-// of a run that is being served. In one silence it does so at most maxMoves times, silenceBeforeMove
-// apart.
-func (s *service) moveOn() {
+// reconnectSilent reconnects, to another server of the cluster, if nothing has been heard for
+// silenceBeforeReconnect of a run that is being served. In one silence it does so at most maxReconnects times,
+// silenceBeforeReconnect apart.
+func (s *service) reconnectSilent() {
 	for name, r := range s.runs {
-		silent := time.Since(r.last)
+		silent := time.Since(r.lastHeard)
 		// Each reconnection gives the run as much time again to be heard.
-		untilMove := time.Duration(r.moves+1) * silenceBeforeMove
-		if r.done || silent < untilMove || r.moves >= maxMoves {
+		untilReconnect := time.Duration(r.reconnects+1) * silenceBeforeReconnect
+		if r.serviceEnded || silent < untilReconnect || r.reconnects >= maxReconnects {
 			continue
 		}
-		r.moves++
+		r.reconnects++
 		s.conn.MoveOn(fmt.Sprintf("nothing has been heard of run %s for %v", name, silent.Round(time.Second)))
 	}
 }
 
 // stopAll stops the services of all runs at once, and returns when each has ended. No other goroutine
-// may receive from s.ended meanwhile.
+// may receive from s.endedServices meanwhile.
 func (s *service) stopAll() {
 	for _, r := range s.runs {
 		r.stop()
 	}
 	for _, r := range s.runs {
-		for !r.done {
-			// The one that ended may be another run, for which the outer loop then does not wait.
-			(<-s.ended).done = true
+		for !r.serviceEnded {
+			// The service that ended may be that of another run, for which the outer loop then does not wait.
+			(<-s.endedServices).serviceEnded = true
 		}
 	}
 }

@@ -57,7 +57,7 @@ type recorder struct {
 	reported atomic.Pointer[coordinator.Stats]
 	// checkpoint is when the last checkpoint was written; it is nil before the first.
 	checkpoint atomic.Pointer[time.Time]
-	// due is when the next checkpoint is to be written; it is set before reported.
+	// due is when the next checkpoint is to be written. It is never nil once reported is set.
 	due atomic.Pointer[time.Time]
 	// workers is the number of trainers in this process.
 	workers int
@@ -67,14 +67,14 @@ type recorder struct {
 	remaining struct {
 		sync.Mutex
 		*forecast.Remaining
-		// since is when the last round ended or, before that, when this attempt's first round
-		// began.
-		since time.Time
-		// training is when the training of clients began; it is zero while no client is being
+		// lastRoundEnd is the wall time at which the last round ended or, before that, at which this attempt's first
+		// round began.
+		lastRoundEnd time.Time
+		// trainingBegan is when the training of clients began; it is zero while no client is being
 		// trained.
-		training time.Time
-		// trained is for how many seconds of this round clients were being trained.
-		trained float64
+		trainingBegan time.Time
+		// trainedSeconds is for how much wall time of this round clients were being trained.
+		trainedSeconds float64
 	}
 
 	// emptyRounds counts the rounds in a row, up to the last, that brought no update.
@@ -124,7 +124,7 @@ func newRecorder(
 		return nil, err
 	}
 	r.remaining.Remaining = remaining
-	r.remaining.since = time.Now()
+	r.remaining.lastRoundEnd = time.Now()
 	about := p.about(limit, started)
 	// Outputs ask for these values while the run goes on, from other goroutines.
 	about.Remaining = r.remainingTime
@@ -146,7 +146,7 @@ func (r *recorder) remainingTime() (seconds, low, high float64, ok bool) {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
 	v, ok := r.remaining.WallTime()
-	passed := time.Since(r.remaining.since).Seconds()
+	passed := time.Since(r.remaining.lastRoundEnd).Seconds()
 	return max(0, v.P50-passed), max(0, v.P05-passed), max(0, v.P95-passed), ok
 }
 
@@ -155,7 +155,7 @@ func (r *recorder) remainingTime() (seconds, low, high float64, ok bool) {
 func (r *recorder) roundsBegin() {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
-	r.remaining.since = time.Now()
+	r.remaining.lastRoundEnd = time.Now()
 }
 
 // timeRound adds the wall time of a round that ends now, and the part of it in which clients were
@@ -164,9 +164,9 @@ func (r *recorder) timeRound(report *round.Report) {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
 	now := time.Now()
-	r.remaining.Round(report, now.Sub(r.remaining.since).Seconds(), r.remaining.trained)
-	r.remaining.since = now
-	r.remaining.trained = 0
+	r.remaining.Round(report, now.Sub(r.remaining.lastRoundEnd).Seconds(), r.remaining.trainedSeconds)
+	r.remaining.lastRoundEnd = now
+	r.remaining.trainedSeconds = 0
 }
 
 // trainingProgress is called by the coordinator during a round each time that some more of its clients have
@@ -177,10 +177,10 @@ func (r *recorder) trainingProgress(done, total int) {
 	now := time.Now()
 	switch {
 	case done == 0:
-		r.remaining.training = now
+		r.remaining.trainingBegan = now
 	case done == total:
-		r.remaining.trained += now.Sub(r.remaining.training).Seconds()
-		r.remaining.training = time.Time{}
+		r.remaining.trainedSeconds += now.Sub(r.remaining.trainingBegan).Seconds()
+		r.remaining.trainingBegan = time.Time{}
 	}
 	r.remaining.Unlock()
 	r.progress.Trained = done
@@ -265,7 +265,8 @@ func natsStats(server *embedded.Embedded) *metrics.NATSStats {
 	return s
 }
 
-// deviceStats returns the counts of the run's real devices in the form in which outputs show them.
+// deviceStats returns the counts of the run's real devices in the form in which outputs show them, of which
+// [metrics.DeviceStats] says what each counts.
 func deviceStats(s realdevices.Stats) metrics.DeviceStats {
 	return metrics.DeviceStats{
 		Present:    s.Present,
@@ -346,8 +347,7 @@ func (r *recorder) showProgress() {
 		if seconds, _, _, ok := r.remainingTime(); ok {
 			r.progress.Remaining = time.Duration(seconds * 1e9)
 		}
-		// since is when the last round ended.
-		r.progress.InRound = r.lastProgress.Sub(r.remaining.since)
+		r.progress.InRound = r.lastProgress.Sub(r.remaining.lastRoundEnd)
 		r.p.options.Progress(r.progress)
 	}
 }

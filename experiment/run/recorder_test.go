@@ -23,8 +23,8 @@ func TestRecorder_SavedWhole(t *testing.T) {
 // Waiting for devices is no part of the first round, by which the time left is told.
 func TestRecorder_FirstRound(t *testing.T) {
 	var r recorder
-	r.remaining.since = time.Now().Add(-time.Hour)
-	if r.roundsBegin(); time.Since(r.remaining.since) > 59*time.Minute {
-		t.Errorf("the first round began at %v", r.remaining.since)
+	r.remaining.lastRoundEnd = time.Now().Add(-time.Hour)
+	if r.roundsBegin(); time.Since(r.remaining.lastRoundEnd) > 59*time.Minute {
+		t.Errorf("the first round began at %v", r.remaining.lastRoundEnd)
 	}
 }

@@ -523,9 +523,9 @@ func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 	return float64(steps) / (roundsOfFixed * stepsOfFixed)
 }
 
-// comparedRound returns the virtual time of a round of fixed K, with which any run is compared, if all
-// such rounds take equally long. Otherwise, and with real devices, whose times are measured, it
-// returns 0.
+// comparedRound returns how long a round of the run would take, in virtual time, if K were fixed: relative_sgd_steps
+// compares the run with such rounds. It returns 0 if they would not all take equally long, and with real devices,
+// whose times are measured.
 func (p *experiment) comparedRound() round.Time {
 	if duration, allEqual := p.FixedRound(); allEqual && len(p.Config.Devices.Names) == 0 {
 		return duration

@@ -111,8 +111,9 @@ func (c *Carbon) isEmpty() bool {
 		c.Year == 0
 }
 
-// CountsUse reports whether the run must add up what clients use, such as energy, bytes or hours,
-// because a limit of stop or a trace of the grid asks for it.
+// CountsUse reports whether the run must add up what clients use, such as energy, bytes or hours: because a limit
+// of stop asks for it, because stop.equal makes one of these the measure of an equal runtime, or because of a trace
+// of the grid.
 func (c *Config) CountsUse() bool {
 	s := &c.Stop
 	hasBudget := s.EnergyJoules > 0 ||

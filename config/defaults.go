@@ -76,9 +76,9 @@ func Defaults(task Task) (Config, error) {
 	return c, nil
 }
 
-// convex sets the defaults of a convex task. The communication of a round takes as long as 25 local
-// steps, the learning rate is below 1/(4L), and runs of all seeds share one problem, so that they
-// differ by their sampling alone.
+// convex sets the defaults of a convex task. A client downloads and uploads 1 megabit in 0.25 s, which is as long
+// as 25 local steps of 0.01 s. The learning rate is below 1/(4L), up to which the paper's theory holds (L is the
+// smoothness of the objective). Runs of all seeds share one problem, so that they differ by their sampling alone.
 func (c *Config) convex() {
 	// With a fixed seed of the data, the seed of a run changes its sampling alone.
 	c.Synthetic.Seed = 1

@@ -30,11 +30,10 @@ type need struct {
 // unmetNeeds is a list of requirements that a configuration does not meet, for the methods that add to it.
 type unmetNeeds []need
 
-// add notes a requirement if the configuration does not meet it; the other arguments are the fields of
-// [need].
-func (l *unmetNeeds) add(unmet bool, needed func(registry.Needs) bool, reason, instead string, relatedKeys ...string) {
-	if unmet {
-		*l = append(*l, need{needed, reason, instead, relatedKeys})
+// add notes requirement n if the configuration does not meet it, which isUnmet says.
+func (l *unmetNeeds) add(isUnmet bool, n need) {
+	if isUnmet {
+		*l = append(*l, n)
 	}
 }
 
@@ -53,83 +52,81 @@ func (c *Config) unmetNeeds() []need {
 func (c *Config) addUnmetMeasures(list *unmetNeeds) {
 	losses := func(n registry.Needs) bool { return n.Losses }
 	validation := func(n registry.Needs) bool { return n.Validation }
-	list.add(!c.Train, losses, "decides by training losses, which train: false does not measure", "", "train")
-	list.add(!c.Train, validation, "decides by the validation accuracy, which train: false does not measure", "", "train")
-	list.add(
-		c.Task == TaskQuadratic,
-		validation,
-		"decides by the validation accuracy, and a quadratic classifies nothing",
-		"",
-		"task",
-	)
+	list.add(!c.Train, need{
+		needed:      losses,
+		reason:      "decides by training losses, which train: false does not measure",
+		relatedKeys: []string{"train"},
+	})
+	list.add(!c.Train, need{
+		needed:      validation,
+		reason:      "decides by the validation accuracy, which train: false does not measure",
+		relatedKeys: []string{"train"},
+	})
+	list.add(c.Task == TaskQuadratic, need{
+		needed:      validation,
+		reason:      "decides by the validation accuracy, and a quadratic classifies nothing",
+		relatedKeys: []string{"task"},
+	})
 }
 
 // addUnmetRounds adds to list the requirements that rounds do not meet because of how they are closed.
 func (c *Config) addUnmetRounds(list *unmetNeeds) {
-	list.add(
-		closing.Overlaps(c.Close),
-		func(n registry.Needs) bool { return n.Rounds },
-		"needs rounds that do not overlap",
-		"another closing rule",
-		"close",
-	)
-	list.add(
-		closing.Overlaps(c.Close),
-		func(n registry.Needs) bool { return n.Stragglers },
-		"reads the straggler share, which rounds that overlap do not have",
-		"another closing rule",
-		"close",
-	)
-	list.add(
-		c.Schedule.Cohort != "",
-		func(n registry.Needs) bool { return n.Cohort },
-		"counts on the same cohort in each round, and schedule.cohort gives each its own",
-		"no schedule.cohort",
-		"schedule.cohort",
-	)
+	list.add(closing.Overlaps(c.Close), need{
+		needed:      func(n registry.Needs) bool { return n.Rounds },
+		reason:      "needs rounds that do not overlap",
+		instead:     "another closing rule",
+		relatedKeys: []string{"close"},
+	})
+	list.add(closing.Overlaps(c.Close), need{
+		needed:      func(n registry.Needs) bool { return n.Stragglers },
+		reason:      "reads the straggler share, which rounds that overlap do not have",
+		instead:     "another closing rule",
+		relatedKeys: []string{"close"},
+	})
+	list.add(c.Schedule.Cohort != "", need{
+		needed:      func(n registry.Needs) bool { return n.Cohort },
+		reason:      "counts on the same cohort in each round, and schedule.cohort gives each its own",
+		instead:     "no schedule.cohort",
+		relatedKeys: []string{"schedule.cohort"},
+	})
 	// A late update answers the model of an earlier round, which candidates' losses and clients'
 	// states do not fit.
 	late := closing.UsesLate(c.Late)
-	list.add(
-		late,
-		func(n registry.Needs) bool { return n.Candidates },
-		"asks clients for their losses ahead, which does not go with late updates",
-		"late: drop",
-		"late",
-	)
-	list.add(
-		late,
-		func(n registry.Needs) bool { return n.ClientState },
-		"keeps a state of each client, which late updates do not fit",
-		"late: drop",
-		"late",
-	)
-	list.add(
-		c.Close.Deadline() == 0,
-		func(n registry.Needs) bool { return n.Deadline },
-		"needs a deadline",
-		"close: {rule: deadline, seconds: ...}",
-		"close",
-	)
+	list.add(late, need{
+		needed:      func(n registry.Needs) bool { return n.Candidates },
+		reason:      "asks clients for their losses ahead, which does not go with late updates",
+		instead:     "late: drop",
+		relatedKeys: []string{"late"},
+	})
+	list.add(late, need{
+		needed:      func(n registry.Needs) bool { return n.ClientState },
+		reason:      "keeps a state of each client, which late updates do not fit",
+		instead:     "late: drop",
+		relatedKeys: []string{"late"},
+	})
+	list.add(c.Close.Deadline() == 0, need{
+		needed:      func(n registry.Needs) bool { return n.Deadline },
+		reason:      "needs a deadline",
+		instead:     "close: {rule: deadline, seconds: ...}",
+		relatedKeys: []string{"close"},
+	})
 }
 
 // addUnmetUpdates adds to list the requirements that updates do not meet because of how they are computed and
 // weighted.
 func (c *Config) addUnmetUpdates(list *unmetNeeds) {
-	list.add(
-		c.Aggregate.Weights != EqualWeights,
-		func(n registry.Needs) bool { return n.EqualWeight },
-		"needs updates that are weighted equally",
-		"aggregate.weights: equal",
-		"aggregate.weights",
-	)
-	list.add(
-		!learn.Plain(c.Local),
-		func(n registry.Needs) bool { return n.PlainSteps },
-		"counts on plain steps of SGD, which local does not take",
-		"local: sgd",
-		"local",
-	)
+	list.add(c.Aggregate.Weights != EqualWeights, need{
+		needed:      func(n registry.Needs) bool { return n.EqualWeight },
+		reason:      "needs updates that are weighted equally",
+		instead:     "aggregate.weights: equal",
+		relatedKeys: []string{"aggregate.weights"},
+	})
+	list.add(!learn.Plain(c.Local), need{
+		needed:      func(n registry.Needs) bool { return n.PlainSteps },
+		reason:      "counts on plain steps of SGD, which local does not take",
+		instead:     "local: sgd",
+		relatedKeys: []string{"local"},
+	})
 }
 
 // addUnmetDevices adds to list the requirements that real devices do not meet, if the run has any. They answer
@@ -138,29 +135,25 @@ func (c *Config) addUnmetDevices(list *unmetNeeds) {
 	if len(c.Devices.Names) == 0 {
 		return
 	}
-	list.add(
-		true,
-		func(n registry.Needs) bool { return n.Candidates },
-		"asks clients for their losses ahead of a task, and devices tell a loss only with the update of one",
-		"",
-		"devices.names",
-	)
-	list.add(
-		true,
-		func(n registry.Needs) bool { return n.Simulated },
-		"keeps a state of each client, which devices do not send",
-		"",
-		"devices.names",
-	)
+	list.add(true, need{
+		needed: func(n registry.Needs) bool { return n.Candidates },
+		reason: "asks clients for their losses ahead of a task, and devices tell a loss only with the update of " +
+			"one",
+		relatedKeys: []string{"devices.names"},
+	})
+	list.add(true, need{
+		needed:      func(n registry.Needs) bool { return n.Simulated },
+		reason:      "keeps a state of each client, which devices do not send",
+		relatedKeys: []string{"devices.names"},
+	})
 	// The speed of a device is known only through its class.
 	unknown := slices.ContainsFunc(c.Devices.Names, func(d Device) bool { return d.Class == "" })
-	list.add(
-		unknown && c.DrawsDevices(),
-		func(n registry.Needs) bool { return n.Speeds },
-		"goes by the clients' expected times, and devices that are drawn have none without a class",
-		"a class for each, devices.names: {pi: class}",
-		"devices.names",
-	)
+	list.add(unknown && c.DrawsDevices(), need{
+		needed:      func(n registry.Needs) bool { return n.Speeds },
+		reason:      "goes by the clients' expected times, and devices that are drawn have none without a class",
+		instead:     "a class for each, devices.names: {pi: class}",
+		relatedKeys: []string{"devices.names"},
+	})
 }
 
 // checkNeeds refuses a component that has a requirement which the configuration does not meet. The
@@ -186,7 +179,8 @@ func (c *Config) remedyFor(missing need, unmet []need, p *registry.Point, compon
 	var usable []string
 	name := p.NameOf(component)
 	for _, e := range p.Entries {
-		// The component's own entry may be usable with options other than those it has now.
+		// Each entry is judged with its default options, so the component's own may be usable with other options than
+		// those it has now.
 		if e.Name == name {
 			e.Name += " with other options"
 		}
@@ -213,7 +207,8 @@ func (c *Config) remedyFor(missing need, unmet []need, p *registry.Point, compon
 // constants of the schedules, such as the round of its decay.
 func (c *Config) needs(component any) registry.Needs {
 	needs := schedule.NeedsOf(component, c.Schedule.Setup())
-	// A client that is held has no second task before what it keeps of the first one is known.
+	// Rounds must not overlap (Rounds) for a component that keeps a state of each client, because a second task of a
+	// client could begin before the state after its first one is known. It cannot where clients are held until then.
 	if needs.ClientState && c.HoldsClients() {
 		needs.Rounds = false
 	}

@@ -21,8 +21,10 @@ func (c *Config) checkPersonal() error {
 		return problem(key, []string{"personal"}, format, args...)
 	}
 	a := c.Aggregate.Algorithm
-	// An algorithm that changes the clients' local steps would also change how personal parameters
-	// are trained; these algorithms are refused below.
+	// An algorithm that changes the clients' local steps would also change how personal parameters are trained, so
+	// it is refused below. It has a part that runs in the client, which Client returns for a model of a number of
+	// parameters, here 1; other algorithms return nil.
+	changesSteps := a.Client(1) != nil
 	_, streams := algorithm.Streams(a)
 	const localParameters = "each client keeps its personal parameters, which "
 	switch hasHeadSteps := c.Personal.HeadSteps > 0; {
@@ -39,7 +41,7 @@ func (c *Config) checkPersonal() error {
 	case len(c.Devices.Names) > 0:
 		return refuse("devices.names", "devices send what they keep with their updates, and personal parameters "+
 			"stay with the client (leave devices out, or personal)")
-	case streams || a.Client(1) != nil:
+	case streams || changesSteps:
 		return refuse("aggregate.algorithm", "%s changes local steps, which also train what is personal (use one "+
 			"that differs at the server alone, such as fedavg, fedavgm or fedadam)", algorithm.Algorithms.NameOf(a))
 	case registry.NeedsOf(c.Select).Candidates:

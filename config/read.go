@@ -318,10 +318,13 @@ func (r *reader) readShort(p *registry.Point, v reflect.Value, n *tree.Node, pat
 	return nil
 }
 
-// unknownOption returns the error about a key that a struct, or an entry of the plug point p, does not
-// have. It proposes keys, or tells which entries take the key. It returns nil if the key names the entry, which has
-// been read before: the plug point's own word, as in close: {rule: deadline}, or tree.Bare, which stands for a value
-// beside keys, as in close: deadline with close.seconds: 60. p is nil for a struct that is no entry.
+// unknownOption returns the error about a key that is none of the options of the struct v. child is the key's value,
+// and path is the path of v. If v is an entry of the plug point p, such as one closing rule, the error tells which
+// other entries take the key; otherwise, p being nil, or where none does, it proposes keys.
+//
+// It returns nil for the two keys that name an entry and have been read before: the plug point's own word, as in
+// close: {rule: deadline}, and tree.Bare, which stands for a value beside keys, as in close: deadline with
+// close.seconds: 60.
 func unknownOption(p *registry.Point, v reflect.Value, key string, child *tree.Node, path string) error {
 	keys := keysOf(registry.Options(v.Type()))
 	// Only an entry has a name that could stand without a key.
@@ -570,7 +573,7 @@ func (r *reader) readScalar(o *registry.Option, v reflect.Value, n *tree.Node, p
 	// wrongKind returns the error of a value that cannot be read as one of this kind.
 	wrongKind := func() error {
 		want := valueText(o, v.Type())
-		if _, isTime := timeOf(o, "1s"); isTime {
+		if takesTimes(o) {
 			want += ", or a time such as 1h30m"
 		}
 		if o.Null {
@@ -614,8 +617,9 @@ func (r *reader) readScalar(o *registry.Option, v reflect.Value, n *tree.Node, p
 	if o.Words != nil && !slices.Contains(o.Words, s) {
 		return tree.Fail(n, path, "%s", notA(s, strings.ReplaceAll(o.Key, "_", " "), o.Words))
 	}
-	// The zero value stands for null, or for the word, in memory alone: a zero that is written out
-	// must be within the range.
+	// In memory, 0 may stand for null, and a number for the option's word. Option.Check allows these values, but a
+	// number that is written out must be within the range: so it is checked as that of an option without null and
+	// word. An empty text is written for null and stays allowed.
 	limits := *o
 	limits.Null = o.Null && v.Kind() == reflect.String
 	limits.Word = ""
@@ -626,19 +630,27 @@ func (r *reader) readScalar(o *registry.Option, v reflect.Value, n *tree.Node, p
 	return nil
 }
 
-// timeOf converts a time as people write it, such as 90s, 1h30m or 2d, to the unit of an option,
-// which must be seconds or hours. The result is false for options in other units, and for texts that are no
-// times.
-func timeOf(o *registry.Option, text string) (float64, bool) {
-	unit := map[string]float64{"seconds": 1, "hours": 3600}[o.Unit]
+// secondsOf has the units of options whose values may be written as times, with their lengths in seconds.
+var secondsOf = map[string]float64{"seconds": 1, "hours": 3600}
+
+// takesTimes reports whether the values of an option may be written as times, such as 1h30m.
+func takesTimes(o *registry.Option) bool { return secondsOf[o.Unit] > 0 }
+
+// timeOf converts a time as people write it, such as 90s, 1h30m or 2d, to the unit of the option o, seconds or
+// hours. isTime is false for an option in another unit, and for a text that is no time.
+func timeOf(o *registry.Option, text string) (amount float64, isTime bool) {
+	if !takesTimes(o) {
+		return 0, false
+	}
+	unitSeconds := secondsOf[o.Unit]
 	// The standard library knows no days.
-	if days, ok := strings.CutSuffix(text, "d"); ok && unit > 0 {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, ok := parseNumber(days)
-		return n * 86400 / unit, ok
+		return n * 86400 / unitSeconds, ok
 	}
 	// A plain 0 is a duration for the library, but a number here.
 	d, err := time.ParseDuration(text)
-	return d.Seconds() / unit, err == nil && unit > 0 && text != "0"
+	return d.Seconds() / unitSeconds, err == nil && text != "0"
 }
 
 // parseNumber reads a decimal number. YAML's infinities and NaN are read, too, so that the range of

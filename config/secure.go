@@ -111,7 +111,8 @@ func (c *Config) SecureMaxWeight() uint64 {
 
 // checkSecure refuses what cannot be combined with secure aggregation, with the first reason that
 // applies: mainly what needs single updates, which nobody sees, and clients that do not start
-// together, as masks are agreed on within a round. Without secure aggregation everything passes.
+// together, as masks are agreed on within a round, in messages before and after the update (the stages of secure
+// aggregation). Without secure aggregation everything passes, except what needs it.
 func (c *Config) checkSecure() error {
 	if !c.Secure.On && c.Privacy.Distributed.On() {
 		return problem("privacy.distributed", []string{"secure_aggregation.on"}, "hides an update in the sum of many, "+

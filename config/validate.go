@@ -85,9 +85,10 @@ func problem(key string, relatedKeys []string, format string, args ...any) error
 	return &KeyError{Key: key, RelatedKeys: relatedKeys, Problem: fmt.Sprintf(format, args...)}
 }
 
-// Error turns an error of a component into a *[KeyError]. path is that of the component, and is put
-// before the option that the error names. Errors without an option are about the clients' network.
-// A nil error stays nil.
+// Error turns an error of a component into a *[KeyError]. path is that of the component, and is put before the
+// option that the error names; an error that names no option is about path itself. An empty path means that the
+// error names a whole key. If it then names none, it is about network, whose checks alone may name none. A nil error
+// stays nil.
 func Error(path string, err error) error {
 	if err == nil {
 		return nil

@@ -309,8 +309,8 @@ func (c Config) Differences() ([]string, error) {
 	return list, nil
 }
 
-// Settings lists all keys that decide what the run computes, in the form that [Config.Differences]
-// uses, whether they have their defaults or not.
+// Settings lists, as "key=value", all keys that decide what the run computes, whether they have their defaults or
+// not.
 func (c Config) Settings() (list []string) {
 	for _, l := range c.leafValues() {
 		if !l.Inert {

@@ -70,46 +70,47 @@ func Page() []byte {
 // fewer are read faster where they are.
 const minShared = 3
 
-// writeEntries writes the table of the entries of key k's plug point, each with its options. An option
-// that an earlier entry has in the same form is only named, so that the table stays short, and so
-// are options that an entry of an earlier table has.
+// writeEntries writes the table of the entries of key k's plug point: a row for each entry, and below it a row for
+// each of its options. So that the table stays short, an option has no row but is named in the row of its entry if
+// an earlier entry of the table, or one earlier table that has several of the entry's options, has the same row.
 func (r *page) writeEntries(k *config.Key) {
 	firstColumn := "`" + k.Point.Word + "` or option (values)"
 	if k.Point.Word == "" {
 		firstColumn = "name or option (values)"
 	}
 	r.writeTableHead(heading(k), firstColumn)
-	explainedHere := map[string]bool{}
+	// hasRow has the rows of options that need none in the rest of this table.
+	hasRow := map[string]bool{}
 	for _, e := range k.Point.Entries {
 		options := config.KeysOf("", e.Type(), true)
 		earlier := r.earlierTable(options)
-		var unexplained []config.Key
-		// Both lists name options that need no row, because this table or an earlier one has it.
+		// withRow are the options that get a row. The other two lists name those that need none, because this table
+		// or the earlier one has it.
+		var withRow []config.Key
 		var inThisTable string
 		var inEarlierTable string
 		for _, o := range options {
 			// Options are the same where all that their rows say is the same.
 			row := r.rowText(&o)
 			switch {
-			case explainedHere[row]:
+			case hasRow[row]:
 				inThisTable += ", `" + o.Name + "`"
 			case earlier != "" && r.tableOf[row] == earlier:
 				inEarlierTable += ", `" + o.Name + "`"
-				explainedHere[row] = true
 			default:
-				explainedHere[row] = true
-				unexplained = append(unexplained, o)
+				withRow = append(withRow, o)
 				if r.tableOf[row] == "" {
 					r.tableOf[row] = anchor(heading(k))
 				}
 			}
+			hasRow[row] = true
 		}
 		help := escape(e.Help) + strings.Replace(inThisTable, ", ", "; also ", 1)
 		if inEarlierTable != "" {
 			help += strings.Replace(inEarlierTable, ", ", "; also ", 1) + " [of above](#" + earlier + ")"
 		}
 		fmt.Fprintf(r, "|**`%s`**|%s|\n", e.Name, help)
-		r.writeRows(unexplained)
+		r.writeRows(withRow)
 	}
 }
 

@@ -34,48 +34,51 @@ func Schema() []byte {
 // them, so that each stands in the schema once.
 type schema object
 
-// What a map of options is read into: a new struct, whose options without a default are required, or one that holds
-// values already.
+// destination says what a map of options is read into.
+type destination bool
+
+// A map is read into a new struct, whose options without a default are then required, or into one that holds values
+// already.
 const (
-	newStruct    = true
-	filledStruct = false
+	newStruct    destination = true
+	filledStruct destination = false
 )
 
 // record returns the schema of a map with the options of the struct t and, beside them, those of an
-// entry of a plug point; entry is nil where there is none. Keys that are no options are not
-// allowed. complete says that the map is read into a newStruct, so that options of t without a default
-// are required. Those of an entry always are.
-func (s schema) record(complete bool, t, entry reflect.Type) object {
+// entry of a plug point; entry is nil where there is none. Keys that are no options are not allowed. into is what
+// the options of t are read into: in a newStruct, those without a default are required. An entry is always a new
+// struct.
+func (s schema) record(into destination, t, entry reflect.Type) object {
 	properties := object{}
 	required := []string{}
-	// add adds the options of one struct; whole says that those without a default are required.
-	add := func(t reflect.Type, whole bool) {
+	add := func(into destination, t reflect.Type) {
 		for _, o := range registry.Options(t) {
 			// The options of a flat entry are added by the caller, for each entry that it may be.
 			if o.Flat {
 				continue
 			}
-			properties[o.Key] = s.option(&o, whole)
-			if whole && !o.Optional && o.Type.Kind() != reflect.Struct {
+			properties[o.Key] = s.option(&o, into)
+			lacksDefault := !o.Optional && o.Type.Kind() != reflect.Struct
+			if into == newStruct && lacksDefault {
 				required = append(required, o.Key)
 			}
 		}
 	}
-	add(t, complete)
+	add(into, t)
 	if entry != nil {
-		add(entry, newStruct)
+		add(newStruct, entry)
 	}
 	return object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
 
 // option returns the schema of the value of a key, with its help and its default for editors.
-// complete is as in record.
-func (s schema) option(o *registry.Option, complete bool) object {
-	forms := s.forms(o, o.Type, complete)
+// into is what the struct that has the option is read into.
+func (s schema) option(o *registry.Option, into destination) object {
+	forms := s.forms(o, o.Type, into)
 	isGroup := o.Type.Kind() == reflect.Struct || o.Type.Kind() == reflect.Interface
 	// Null is allowed where it is a value, where it keeps a group as it is, and where it means the
 	// default.
-	keepsGroup := isGroup && !complete
+	keepsGroup := isGroup && into == filledStruct
 	meansDefault := !isGroup && o.Optional
 	if o.Null || keepsGroup || meansDefault {
 		forms = append(forms, object{"type": "null"})
@@ -97,13 +100,13 @@ func (s schema) option(o *registry.Option, complete bool) object {
 }
 
 // forms returns a schema for each form that a value of type t may have as the option o, such as a
-// number and a word. complete is as in record.
-func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list []object) {
-	// v is the schema of a scalar. The kinds that are no scalars return schemas of their own.
+// number and a word. into is what the struct that has the option is read into.
+func (s schema) forms(o *registry.Option, t reflect.Type, into destination) (list []object) {
+	// The kinds that are no scalars return schemas of their own.
 	scalar := object{"type": "integer"}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return s.forms(o, t.Elem(), complete)
+		return s.forms(o, t.Elem(), into)
 	case reflect.Slice:
 		items := s.forms(o, t.Elem(), newStruct)
 		list = []object{{"type": "array", "items": object{"anyOf": items}}}
@@ -120,7 +123,11 @@ func (s schema) forms(o *registry.Option, t reflect.Type, complete bool) (list [
 		return []object{{"$ref": "#/$defs/" + s.define(t)}}
 	case reflect.Struct:
 		list = s.shortForms(t)
-		return append(list, s.records(complete || list != nil, t)...)
+		// A struct that a scalar may stand for is made anew from each value.
+		if list != nil {
+			into = newStruct
+		}
+		return append(list, s.records(into, t)...)
 	case reflect.Bool:
 		scalar["type"] = "boolean"
 	case reflect.String:
@@ -174,26 +181,29 @@ func bound(name string, isOpen bool) string {
 
 // shortForms returns the schemas of the scalar or list that may stand in place of the map of the struct
 // t. There are none for a struct without a short form.
-func (s schema) shortForms(t reflect.Type) (list []object) {
-	for _, o := range registry.Short(t) {
-		list = s.forms(&o, o.Type, newStruct)
+func (s schema) shortForms(t reflect.Type) []object {
+	short := registry.Short(t)
+	if len(short) == 0 {
+		return nil
 	}
-	return list
+	// All short options take the same value, so the forms of one of them are enough.
+	last := short[len(short)-1]
+	return s.forms(&last, last.Type, newStruct)
 }
 
 // records returns the schemas of the maps that the struct t may be written as: a single one, or one
-// for each entry of its flat option, whose options stand beside those of t.
-func (s schema) records(complete bool, t reflect.Type) (list []object) {
+// for each entry of its flat option, whose options stand beside those of t. into is what t is read into.
+func (s schema) records(into destination, t reflect.Type) (list []object) {
 	for _, o := range registry.Options(t) {
 		if o.Flat {
 			list = s.entries(registry.For(o.Type), o.Default, t)
 			if !o.Null {
 				return []object{{"oneOf": list}}
 			}
-			return append(list, s.record(complete, t, nil))
+			return append(list, s.record(into, t, nil))
 		}
 	}
-	return []object{s.record(complete, t, nil)}
+	return []object{s.record(into, t, nil)}
 }
 
 // entries returns the schema of a map for each entry of a plug point, in which the options of the

@@ -59,24 +59,28 @@ var syntheticCIFAR100 = recipe{
 	clients: 500,
 	counts:  []int{100, 100},
 	info:    federated.CIFARInfo,
-	record:  federated.CIFARPixels,
 	make:    func(record []byte, client habits, label int, key uint64) { wilds().draw(record, client, label, key) },
 	coding:  federated.Colours,
+
+	recordBytes: federated.CIFARPixels,
 }
 
 // draw writes one image of the class label to record: the class's texture, a little off centre, before a
-// scene, with noise, darker or lighter. A client's habits are the place of the texture, the scene and
+// scene, with noise, darker or lighter. A client's habits are the shift of the texture, the scene and
 // the light. key decides all draws.
 func (w *nature) draw(record []byte, client habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
-	place := client.choose(source, 0, step*step)
+	// The three features that are habits of a client have the numbers 0 to 2.
+	shift := client.choose(source, 0, shiftsPerAxis*shiftsPerAxis)
 	scene := &w.scene[client.choose(source, 1, scenes)]
+	// light is how light a pixel of mean tone is, 96 to 159 of 255.
 	light := uint64(96 + client.choose(source, 2, 64))
+	// offset is where the image's part of the noise begins.
 	offset := int(keyed.Below(source.Uint64(), uint64(len(w.noise)-federated.CIFARPixels)))
 	for c := range 3 {
 		texture := &w.texture[label][c]
 		for y := range federated.CIFARSide {
-			textureRow := shifted(texture[:], federated.CIFARSide, y, place)
+			textureRow := shifted(texture[:], federated.CIFARSide, y, shift)
 			sceneRow := scene[c][y*federated.CIFARSide:][:federated.CIFARSide]
 			noiseRow := w.noise[offset+c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
 			row := record[c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]

@@ -65,6 +65,7 @@ var DefaultQuadratics = Quadratics{
 // too much memory.
 func (q Quadratics) Set() (federated.Set, error) {
 	q.Clients = cmp.Or(q.Clients, convexClients)
+	// In memory a client has the b of its samples, the held-out one included, and a and v of its A.
 	if err := checkConvex(q.Clients, q.Samples+3, q.Dimension); err != nil {
 		return nil, err
 	}
@@ -77,16 +78,19 @@ func (q Quadratics) Set() (federated.Set, error) {
 			q.L,
 			q.Noise,
 		),
+		// The values of a sample are its b, and a and v of its client's A (see quadraticRows.Append).
 		Samples: learn.Samples{Input: learn.Dense, Features: 3 * q.Dimension, Classes: 1},
 	}
 	// One sample for each client is held out, with the client's A and the mean of its b. The mean loss of
-	// these samples is F(x) − Σ p_c f_c*, without the noise of samples. At the optimum x* that is Γ.
+	// these samples is F(x) − Σ p_c f_c*, where f_c* is the least loss of client c, which its share p_c of the
+	// samples weights: without the noise of samples. At the optimum x* that is Γ, the paper's measure of how far
+	// clients differ.
 	s := convexSet(quadraticTask, fmt.Sprintf("%+v", q), info, q.Clients, q.Samples, 1)
 	rows := &quadraticRows{
-		n:       q.Dimension,
-		samples: q.Samples + 1,
-		matrix:  make([]float32, q.Clients*2*q.Dimension),
-		b:       make([]float32, len(s.Labels)*q.Dimension),
+		n:         q.Dimension,
+		perClient: q.Samples + 1,
+		matrix:    make([]float32, q.Clients*2*q.Dimension),
+		b:         make([]float32, len(s.Labels)*q.Dimension),
 	}
 	centre := variates(keyed.Hash(q.Seed, keyed.Synthetic, partTask, 1))
 	axis := variates(keyed.Hash(q.Seed, keyed.Synthetic, partTask, 2))
@@ -102,20 +106,19 @@ func (q Quadratics) Set() (federated.Set, error) {
 type quadraticRows struct {
 	// n is the dimension.
 	n int
-	// samples is the number of samples of each client, the held-out one included.
-	samples int
-	// matrix has for each client the n eigenvalues of its A, and then the n coordinates of the unit vector v
-	// that defines the reflection.
+	// perClient is the number of samples of each client, the held-out one included.
+	perClient int
+	// matrix has for each client the n eigenvalues of its A, a, and then the n coordinates of a unit vector, v.
+	// A is H diag(a) H, where H = I − 2 v vᵀ is the reflection at the plane that is perpendicular to v.
 	matrix []float32
 	// b has the n coordinates of each sample's b.
 	b []float32
 }
 
-// Append adds sample i: its centre b, then the diagonal and the direction of its client's
-// matrix.
+// Append adds sample i: its b, then a and v of its client's matrix A.
 func (r *quadraticRows) Append(dst *learn.Batch, i int) {
 	dst.X = append(dst.X, r.b[i*r.n:][:r.n]...)
-	dst.X = append(dst.X, r.matrix[i/r.samples*2*r.n:][:2*r.n]...)
+	dst.X = append(dst.X, r.matrix[i/r.perClient*2*r.n:][:2*r.n]...)
 }
 
 // Memory returns the size of all samples in bytes.
@@ -173,18 +176,19 @@ func (v variates) value(parts ...uint64) float64 {
 	return float64((float64(2*u) - 1) * math.Sqrt(3))
 }
 
-// writeClient writes client c's matrix and samples to rows. The matrix is given by its diagonal a and a unit
-// vector v, and each sample is a vector b. centre and axis draw what all clients have in common of b and of
-// v; with the heterogeneity grows what a client adds of its own. Behind the samples stands their mean.
+// writeClient writes client c's matrix A, by its eigenvalues a and the unit vector v (see quadraticRows), and the
+// vectors b of its samples to rows. centre and axis draw what all clients have in common of b and of v; with the
+// heterogeneity grows what a client adds of its own. Behind the samples stands the held-out one, their mean.
 func (q Quadratics) writeClient(rows *quadraticRows, c int, centre, axis variates) {
 	n := q.Dimension
+	// The first part of a number that draws names is 1 for v, 2 for the client's mean of b, and 3 for the noise.
 	draws := variates(keyed.Hash(q.Seed, keyed.Synthetic, uint64(c), partHabits))
 	a := rows.matrix[c*2*n:][:n]
 	v := rows.matrix[(c*2+1)*n:][:n]
 	direction := make([]float64, n)
 	squaredNorm := 0.0
 	for j := range n {
-		// The diagonal grows evenly from mu to L.
+		// The eigenvalues grow evenly from mu to L.
 		a[j] = float32(q.Mu + float64((q.L-q.Mu)*float64(j)/float64(n-1)))
 		direction[j] = axis.value(uint64(j)) + float64(q.Heterogeneity*draws.value(1, uint64(j)))
 		squaredNorm += float64(direction[j] * direction[j])
@@ -192,7 +196,7 @@ func (q Quadratics) writeClient(rows *quadraticRows, c int, centre, axis variate
 	for j := range n {
 		v[j] = float32(direction[j] / math.Sqrt(squaredNorm))
 	}
-	b := rows.b[c*rows.samples*n:][:rows.samples*n]
+	b := rows.b[c*rows.perClient*n:][:rows.perClient*n]
 	mean := make([]float64, n)
 	for i := range q.Samples {
 		for j := range n {
@@ -262,10 +266,12 @@ func (m Mixtures) Set() (federated.Set, error) {
 }
 
 // writeClient writes the labels and the rows of client c's samples, the held-out ones last. The labels follow
-// Pólya's urn of the training labels, which held-out labels are drawn from but do not change. A row is
-// normally distributed around a centre: that of its label, which all clients share, moved by the
-// heterogeneity times a vector of the client's own.
+// Pólya's urn (see polya), into which only training labels go: held-out labels are drawn from it and not added.
+// The features of a row are uniformly distributed, with variance 1, around a centre: that of its label, which all
+// clients share, moved by the heterogeneity times a vector of the client's own. All values are divided by the
+// square root of the number of features.
 func (m Mixtures) writeClient(labels []int32, rows []float32, c int) {
+	// The first part of a number that draws names is 1 for the client's own vector, and 2 for the samples.
 	draws := variates(keyed.Hash(m.Seed, keyed.Synthetic, uint64(c), partHabits))
 	shared := variates(keyed.Hash(m.Seed, keyed.Synthetic, partTask, 3))
 	scale := 1 / math.Sqrt(float64(m.Features))

@@ -14,8 +14,9 @@ const (
 	margin = 3
 	// canvas is the side of a shape in pixels, so large that shifts stay within it.
 	canvas = federated.FEMNISTSide + 2*margin
-	// step is the number of shifts in one direction.
-	step = 2*margin + 1
+	// shiftsPerAxis is the number of shifts of a shape in one direction, from -margin to margin pixels. A shape has
+	// shiftsPerAxis * shiftsPerAxis shifts, which are numbered row by row.
+	shiftsPerAxis = 2*margin + 1
 	// shapes is the number of ways to write a character.
 	shapes = 4
 	// papers is the number of backgrounds.
@@ -71,10 +72,18 @@ var syntheticFEMNIST = recipe{
 	// Training samples of the paper's 3,000 writers at each twentieth.
 	counts: []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
 	info:   federated.FEMNISTInfo,
-	record: federated.FEMNISTPixels,
 	make:   func(record []byte, client habits, label int, key uint64) { writing().draw(record, client, label, key) },
 	coding: federated.Ink,
+
+	recordBytes: federated.FEMNISTPixels,
 }
+
+// The features of an image that are habits of a client (see habits.choose). Below them, each number of a class
+// stands for the shape in which the client writes that character.
+const (
+	shiftFeature = federated.FEMNISTClasses + iota
+	paperFeature
+)
 
 // draw writes one image of the class label to record: the character in one of its shapes, a little off
 // centre, another, weaker character behind it, the paper and noise. A client's habits are the shape of each
@@ -82,19 +91,22 @@ var syntheticFEMNIST = recipe{
 func (w *handwriting) draw(record []byte, client habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
 	shape := &w.shape[label][client.choose(source, uint64(label), shapes)]
-	place := client.choose(source, federated.FEMNISTClasses, step*step)
-	paper := &w.paper[client.choose(source, federated.FEMNISTClasses+1, papers)]
+	shift := client.choose(source, shiftFeature, shiftsPerAxis*shiftsPerAxis)
+	paper := &w.paper[client.choose(source, paperFeature, papers)]
 
-	// Several values are taken from the bits of one random number.
+	// What is no habit comes from the bits of one random number. The class of the other character follows from its
+	// highest bits, and the other values from lower ones.
 	u := source.Uint64()
 	otherShape := &w.shape[keyed.Below(u, federated.FEMNISTClasses)][u%shapes]
-	otherPlace := int(u >> 8 % (step * step))
-	strength := u >> 16 & 0xff * otherInk / 255
-	offset := int(u >> 32 % uint64(len(w.noise)-federated.FEMNISTPixels))
+	otherShift := int((u >> 8) % (shiftsPerAxis * shiftsPerAxis))
+	// strength is that of the other character, from 0 to otherInk.
+	strength := (u >> 16 & 0xff) * otherInk / 255
+	// offset is where the image's part of the noise begins.
+	offset := int((u >> 32) % uint64(len(w.noise)-federated.FEMNISTPixels))
 
 	for y := range federated.FEMNISTSide {
-		shapeRow := shifted(shape[:], federated.FEMNISTSide, y, place)
-		otherRow := shifted(otherShape[:], federated.FEMNISTSide, y, otherPlace)
+		shapeRow := shifted(shape[:], federated.FEMNISTSide, y, shift)
+		otherRow := shifted(otherShape[:], federated.FEMNISTSide, y, otherShift)
 		paperRow := paper[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		noiseRow := w.noise[offset+y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		row := record[y*federated.FEMNISTSide:][:federated.FEMNISTSide]

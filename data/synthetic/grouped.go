@@ -15,11 +15,11 @@ func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
 		g.Rows = &federated.BagRows{Starts: []uint32{0}}
 	} else {
 		g.Rows = &federated.ByteRows{
-			Width:  s.record,
+			Width:  s.recordBytes,
 			Coding: &federated.Coding{Name: s.coding.Name, Planes: s.coding.Planes},
 		}
 	}
-	for c := range s.n {
+	for c := range s.clientCount {
 		clientStore := s.open(c)
 		for i := range clientStore.labels {
 			s.complete(clientStore, c, i)
@@ -29,15 +29,16 @@ func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
 		g.Starts = append(g.Starts, len(g.Train))
 	}
 	s.once.Do(s.makeHeldOut)
-	for i := range s.held {
+	for i := range s.heldOutCount {
 		g.Held = append(g.Held, s.addSample(g, s.heldOut, i))
 	}
 	return g, true
 }
 
-// addSample adds sample i of a store to the set and returns its number there.
+// addSample adds sample i of a store to the set and returns its number there. The rows of the set are bags of words
+// if the samples are tweets, and bytes otherwise.
 func (s *synthetic) addSample(g *federated.Grouped, client *store, i int) int32 {
-	record := client.record(i, s.record)
+	record := client.record(i, s.recordBytes)
 	switch rows := g.Rows.(type) {
 	case *federated.BagRows:
 		addTweet(rows, record)
@@ -48,13 +49,12 @@ func (s *synthetic) addSample(g *federated.Grouped, client *store, i int) int32 
 	return int32(len(g.Labels) - 1)
 }
 
-// addTweet adds the tweet of a record, as write makes it, to r.
+// addTweet adds the tweet of a record, in the form of tweetRecord, to r.
 func addTweet(r *federated.BagRows, record []byte) {
 	distinct := int(record[0])
 	total := uint16(record[1])
 	for i := range distinct {
-		// A token has two bytes, and its count one.
-		token := record[2+3*i:][:3]
+		token := tweetToken(record, i)
 		r.Word = append(r.Word, binary.LittleEndian.Uint16(token))
 		r.Count = append(r.Count, uint16(token[2]))
 	}

@@ -23,10 +23,14 @@ const (
 	// longest is the greatest number of tokens of a tweet.
 	longest = 20
 
-	// tweetRecord is the size of a tweet's record in bytes: two counts, and three bytes for
-	// each distinct token.
+	// tweetRecord is the size of a tweet's record in bytes. Byte 0 is the number of distinct tokens, and byte 1 that
+	// of all tokens. From byte 2 on, each distinct token has three bytes: its number in two, the lower one first, and
+	// how often it occurs. Tokens ascend, and the rest of the record is not used.
 	tweetRecord = 2 + 3*longest
 )
+
+// tweetToken returns the three bytes of distinct token i of a tweet's record.
+func tweetToken(record []byte, i int) []byte { return record[2+3*i:][:3] }
 
 // What a token of a tweet is, in 1/256; the rest are common words.
 const (
@@ -88,13 +92,13 @@ var syntheticSent140 = recipe{
 	// Training samples of users with at least 10 tweets at each twentieth.
 	counts: []int{8, 8, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 18, 20, 24, 33, 90},
 	info:   federated.Sent140Info,
-	record: tweetRecord,
 	make:   func(record []byte, client habits, label int, key uint64) { tongue().write(record, client, label, key) },
+
+	recordBytes: tweetRecord,
 }
 
-// write writes one tweet with this label to record: the number of distinct tokens, the number of all tokens,
-// and then each token (two bytes, ascending) with its count. A client's habit is a topic for each label, so
-// that the topic shows the label, but for this client only. key decides all draws.
+// write writes one tweet with this label to record, in the form of tweetRecord. A client's habit is a topic for
+// each label, so that the topic shows the label, but for this client only. key decides all draws.
 func (l *language) write(record []byte, client habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
 	topic := client.choose(source, uint64(label), topics)
@@ -102,16 +106,17 @@ func (l *language) write(record []byte, client habits, label int, key uint64) {
 	n := shortest + int(keyed.Below(source.Uint64(), longest-shortest+1))
 	for i := range n {
 		u := source.Uint64()
-		// Disjoint bits of one draw choose the kind (8), the honesty (8) and the word (48).
+		// Disjoint bits of one draw choose what the token is (8), which label it expresses if it expresses one (8),
+		// and the word (48).
 		kind := u & 0xff
 		word := u &^ 0xffff
 		switch {
 		case kind < feelingShare:
-			signal := label
+			expressed := label
 			if u>>8&0xff >= honest {
-				signal = 1 - label
+				expressed = 1 - label
 			}
-			tokens[i] = l.feeling[signal][keyed.Below(word, uint64(len(l.feeling[signal])))]
+			tokens[i] = l.feeling[expressed][keyed.Below(word, uint64(len(l.feeling[expressed])))]
 		case kind < feelingShare+topicShare:
 			tokens[i] = l.topic[topic][keyed.Below(word, topicWords)]
 		default:
@@ -123,21 +128,23 @@ func (l *language) write(record []byte, client habits, label int, key uint64) {
 	distinct := 0
 	for i, token := range tokens[:n] {
 		if i == 0 || token != tokens[i-1] {
+			entry := tweetToken(record, distinct)
+			binary.LittleEndian.PutUint16(entry, token)
+			entry[2] = 0
 			distinct++
-			binary.LittleEndian.PutUint16(record[3*distinct-1:], token)
-			record[3*distinct+1] = 0
 		}
-		record[3*distinct+1]++
+		tweetToken(record, distinct-1)[2]++
 	}
 	record[0] = uint8(distinct)
 	record[1] = uint8(n)
 }
 
-// appendTweet appends the tweet of a record to dst, as a bag of words with each token's share of all tokens.
+// appendTweet appends the tweet of a record, in the form of tweetRecord, to dst: as a bag of words, in which the
+// value of a token is its share of all tokens of the tweet.
 func appendTweet(dst *learn.Batch, record []byte) {
 	index, value := federated.AppendBag(dst, int(record[0]))
 	for i := range index {
-		token := record[2+3*i:][:3]
+		token := tweetToken(record, i)
 		index[i] = int32(binary.LittleEndian.Uint16(token))
 		value[i] = float32(token[2]) / float32(record[1])
 	}

@@ -59,13 +59,14 @@ var syntheticShakespeare = recipe{
 	// lowered so that straight lines keep the mean.
 	counts: []int{721, 811, 942, 1053, 1182, 1383, 1604, 1766, 2129, 2510, 3051, 3617, 4482, 5289, 6174, 7264, 8989, 10706, 12774, 17819, 29000},
 	info:   federated.ShakespeareInfo,
-	record: federated.ShakespeareWindow,
 	write:  func(text []uint8, source *rand.PCG, client habits) { theatre().write(text, source, client) },
 	coding: federated.Tokens,
+
+	recordBytes: federated.ShakespeareWindow,
 }
 
 // write fills dst with sentences, each character as its place in the vocabulary. Each sentence has a mood:
-// the client's usual one with the probability client.shift/256, else any. source gives all random numbers. One
+// the client's usual one with the probability client.share/256, else any. source gives all random numbers. One
 // number of 64 bits may decide several things, each by bits of its own.
 func (s *stage) write(dst []uint8, source *rand.PCG, client habits) {
 	var sentence []byte
@@ -73,7 +74,7 @@ func (s *stage) write(dst []uint8, source *rand.PCG, client habits) {
 		// The top 8 bits decide whether the mood is the usual one, and the others choose another.
 		u := source.Uint64()
 		mood := keyed.Below(u<<8, moods)
-		if u>>56 < client.shift {
+		if u>>56 < client.share {
 			mood = keyed.Below(client.key, moods)
 		}
 		sentence = sentence[:0]

@@ -35,8 +35,8 @@ type recipe struct {
 	counts []int
 	// info describes the set before its name, digest and notes are known.
 	info federated.Info
-	// record is the size of a record in bytes.
-	record int
+	// recordBytes is the size of a record in bytes.
+	recordBytes int
 	// make makes the record of one sample. It depends on its arguments only and
 	// may be called concurrently.
 	make func(record []byte, client habits, label int, key uint64)
@@ -48,21 +48,21 @@ type recipe struct {
 }
 
 // habits says how a client's samples resemble each other. Each feature that varies between samples has the
-// client's usual value with the probability shift/256.
+// client's usual value with the probability share/256.
 type habits struct {
-	// shift is 0 to 255; 0 means that the client has no habits.
-	shift uint64
+	// share is 0 to 255; 0 means that the client has no habits.
+	share uint64
 	// key decides the usual values of the client.
 	key uint64
 }
 
-// choose draws a value from 0 to n-1 for one feature of a sample. With probability shift/256 it returns the
+// choose draws a value from 0 to n-1 for one feature of a sample. With probability share/256 it returns the
 // client's habit, a value that depends on the client's key and the feature alone. Otherwise the value is
-// uniform. feature is the feature's number.
+// uniform. feature is the feature's number, by which a task tells its features apart.
 func (h habits) choose(source *rand.PCG, feature, n uint64) int {
 	// The top 8 bits decide between the two, and the others choose the value.
 	u := source.Uint64()
-	if u>>56 < h.shift {
+	if u>>56 < h.share {
 		return int(keyed.Below(keyed.Hash(h.key, keyed.Synthetic, feature), n))
 	}
 	return int(keyed.Below(u<<8, n))
@@ -124,10 +124,11 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 	s := &synthetic{
 		recipe: taskRecipe,
 		seed:   seed,
-		h:      heterogeneity,
-		shift:  uint64(256 * (heterogeneity / (1 + heterogeneity))),
+
+		heterogeneity: heterogeneity,
+		habitShare:    uint64(256 * (heterogeneity / (1 + heterogeneity))),
 	}
-	s.n = cmp.Or(clients, s.clients)
+	s.clientCount = cmp.Or(clients, s.clients)
 	s.info.Name = task + " (synthetic)"
 	s.info.Synthetic = true
 	s.info.Digest = fmt.Sprintf(
@@ -144,10 +145,10 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 	s.info.AddNote("made samples, heterogeneity %g", heterogeneity)
 	// A fifth of the samples against four fifths for training, as in the real
 	// sets, taken at the smallest client (counts[0]) so that each has as many.
-	s.held = min(maxHeldOut, s.n*max(1, s.counts[0]/4))
+	s.heldOutCount = min(maxHeldOut, s.clientCount*max(1, s.counts[0]/4))
 	// Not every client needs a held-out window of a text (which write makes as a whole), so only the total is rounded.
 	if s.write != nil {
-		s.held = min(maxHeldOut, s.n*s.counts[0]/4)
+		s.heldOutCount = min(maxHeldOut, s.clientCount*s.counts[0]/4)
 	}
 	s.cache = cache{make: s.open, limit: cacheBytes, entries: make(map[int]*list.Element)}
 	return s, nil
@@ -161,16 +162,16 @@ func Tasks() []string {
 // synthetic is the Set of a recipe, made client by client.
 type synthetic struct {
 	recipe
-	// n is the number of clients.
-	n int
+	// clientCount is the number of clients.
+	clientCount int
 	// seed determines all draws, together with the numbers of client and sample.
 	seed uint64
-	// h is the heterogeneity; at 0 samples are independent and identically distributed.
-	h float64
-	// shift is the share of habits in 1/256, rounded down from 256 h/(1+h).
-	shift uint64
-	// held is the number of held-out samples of all clients together.
-	held int
+	// heterogeneity, from 0 on, is how far clients differ; at 0 samples are independent and identically distributed.
+	heterogeneity float64
+	// habitShare is the probability of a habit in 1/256, rounded down from 256 h/(1+h) for the heterogeneity h.
+	habitShare uint64
+	// heldOutCount is the number of held-out samples of all clients together.
+	heldOutCount int
 	// cache holds the clients used last.
 	cache cache
 
@@ -184,13 +185,13 @@ type synthetic struct {
 func (s *synthetic) Info() federated.Info { return s.info }
 
 // Clients returns the number of clients.
-func (s *synthetic) Clients() int { return s.n }
+func (s *synthetic) Clients() int { return s.clientCount }
 
 // Client returns the name of client c.
 func (s *synthetic) Client(c int) string { return fmt.Sprintf("synthetic-%d", c) }
 
 // HeldOut returns the number of samples that are held out.
-func (s *synthetic) HeldOut() int { return s.held }
+func (s *synthetic) HeldOut() int { return s.heldOutCount }
 
 // Close does nothing: the set holds no file.
 func (s *synthetic) Close() error { return nil }
@@ -208,7 +209,7 @@ func (s *synthetic) Samples(c int) int {
 
 // habits returns the habits of client c, by which its samples are drawn.
 func (s *synthetic) habits(c int) habits {
-	return habits{s.shift, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHabits)}
+	return habits{s.habitShare, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHabits)}
 }
 
 // Batch appends training samples of client c to dst. Samples are made when they are first
@@ -227,14 +228,15 @@ func (s *synthetic) Batch(dst *learn.Batch, c int, samples []int32) error {
 	return nil
 }
 
-// complete makes sample i of client c unless it has been made. The caller holds the mutex of samples.
-// Texts are written whole when a client is opened, so that nothing is left to make.
+// complete makes the record of sample i of client c, in the client's store samples, unless it has been made. The
+// caller holds the mutex of samples. Of a task with text it makes nothing: its recipe has no function make, and open
+// has written the client's whole text.
 func (s *synthetic) complete(samples *store, c, i int) {
 	if s.make == nil || samples.made[i] {
 		return
 	}
 	key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partSample, uint64(i))
-	s.make(samples.record(i, s.record), s.habits(c), int(samples.labels[i]), key)
+	s.make(samples.record(i, s.recordBytes), s.habits(c), int(samples.labels[i]), key)
 	samples.made[i] = true
 }
 
@@ -242,9 +244,9 @@ func (s *synthetic) complete(samples *store, c, i int) {
 func (s *synthetic) append(dst *learn.Batch, samples *store, i int) {
 	// A record without a coding is a tweet.
 	if s.coding == nil {
-		appendTweet(dst, samples.record(i, s.record))
+		appendTweet(dst, samples.record(i, s.recordBytes))
 	} else {
-		s.coding.Append(dst, samples.record(i, s.record))
+		s.coding.Append(dst, samples.record(i, s.recordBytes))
 	}
 	dst.Labels = append(dst.Labels, int32(samples.labels[i]))
 	dst.N++
@@ -267,23 +269,24 @@ func (s *synthetic) open(c int) *store {
 
 // empty returns a store with room for n labels and n records side by side, all of them 0.
 func (s *synthetic) empty(n int) *store {
-	return &store{labels: make([]uint8, n), records: make([]byte, n*s.record), step: s.record}
+	return &store{labels: make([]uint8, n), records: make([]byte, n*s.recordBytes), step: s.recordBytes}
 }
 
 // text writes a text of client c that holds n overlapping records. part is partSample for training
 // and partHeldOut for held-out samples, whose texts differ. The label of a record is the byte after it.
 func (s *synthetic) text(n, c int, part uint64) *store {
-	text := make([]byte, n+s.record)
+	text := make([]byte, n+s.recordBytes)
 	s.write(text, keyed.Source(s.seed, keyed.Synthetic, uint64(c), part), s.habits(c))
-	return &store{labels: text[s.record:], records: text, step: 1}
+	return &store{labels: text[s.recordBytes:], records: text, step: 1}
 }
 
-// drawLabels fills train with the training labels of client c, and held with labels of held-out samples
-// that follow the same proportions: they are drawn from the urn of all training labels, which they
-// do not change.
+// drawLabels fills train with the training labels of client c, and held with labels of held-out samples that
+// follow the same proportions. Each training label is drawn by Pólya's urn of those before it (see polya). Each
+// held-out label is drawn from the urn of all training labels, and is not added to it.
 func (s *synthetic) drawLabels(train, held []uint8, c int) {
 	draw := func(urn []uint8, i int, part uint64) uint8 {
-		return polya(urn, s.info.Classes, s.h, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), part, uint64(i)))
+		key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), part, uint64(i))
+		return polya(urn, s.info.Classes, s.heterogeneity, key)
 	}
 	for i := range train {
 		train[i] = draw(train[:i], i, partLabels)
@@ -295,8 +298,9 @@ func (s *synthetic) drawLabels(train, held []uint8, c int) {
 
 // polya draws a label by Pólya's urn, which holds the n labels drawn before: a
 // uniform one of the k classes with probability k/(k + h n), and else a copy of
-// one in the urn. So the proportions of labels follow Dirichlet(1/h), without a
-// logarithm or a power, whose last bits differ between machines. key decides the draw.
+// one in the urn. So the proportions of labels follow Dirichlet(1/h), where h is the
+// heterogeneity (at 0 all labels are uniform), without a logarithm or a power, whose
+// last bits differ between machines. key decides the draw.
 func polya[T uint8 | int32](urn []T, classes int, h float64, key uint64) T {
 	k := float64(classes)
 	n := uint64(len(urn))
@@ -324,18 +328,18 @@ func (s *synthetic) HeldOutBatch(dst *learn.Batch, first, n int) error {
 	return nil
 }
 
-// makeHeldOut makes all s.held held-out samples: they are few, and every evaluation reads all of them. They are
-// divided about equally among the s.n clients, and each follows its client's own distribution. The samples of a
+// makeHeldOut makes all s.heldOutCount held-out samples: they are few, and every evaluation reads all of them. They
+// are divided about equally among the clients, and each follows its client's own distribution. The samples of a
 // task with text (s.write) are windows of a text that the client writes; those of other tasks are made one by
-// one, each for a label. s.record is the size of a sample in bytes.
+// one, each for a label.
 func (s *synthetic) makeHeldOut() {
-	s.heldOut = s.empty(s.held)
+	s.heldOut = s.empty(s.heldOutCount)
 	// Each pass makes the held-out samples of one client.
-	for first := 0; first < s.held; {
+	for first := 0; first < s.heldOutCount; {
 		// Held-out samples first to end-1 are those of client c.
-		c := first * s.n / s.held
+		c := first * s.clientCount / s.heldOutCount
 		end := first + 1
-		for end < s.held && end*s.n/s.held == c {
+		for end < s.heldOutCount && end*s.clientCount/s.heldOutCount == c {
 			end++
 		}
 		if s.write != nil {
@@ -343,7 +347,7 @@ func (s *synthetic) makeHeldOut() {
 			text := s.text(heldOutGap*(end-first), c, partHeldOut)
 			for i := first; i < end; i++ {
 				window := heldOutGap * (i - first)
-				copy(s.heldOut.record(i, s.record), text.record(window, s.record))
+				copy(s.heldOut.record(i, s.recordBytes), text.record(window, s.recordBytes))
 				s.heldOut.labels[i] = text.labels[window]
 			}
 		} else {
@@ -353,7 +357,7 @@ func (s *synthetic) makeHeldOut() {
 			s.drawLabels(train, s.heldOut.labels[first:end], c)
 			for i := first; i < end; i++ {
 				key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHeldOut, uint64(i-first), partSample)
-				s.make(s.heldOut.record(i, s.record), s.habits(c), int(s.heldOut.labels[i]), key)
+				s.make(s.heldOut.record(i, s.recordBytes), s.habits(c), int(s.heldOut.labels[i]), key)
 			}
 		}
 		first = end

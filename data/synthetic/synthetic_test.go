@@ -187,7 +187,7 @@ func BenchmarkSynthetic(b *testing.B) {
 			continue // a text
 		}
 		b.Run(task+"/sample", func(b *testing.B) {
-			record := make([]byte, s.record)
+			record := make([]byte, s.recordBytes)
 			for i := 0; b.Loop(); i++ {
 				s.make(record, habits{128, 1}, i%s.info.Classes, uint64(i))
 			}

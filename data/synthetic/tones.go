@@ -97,8 +97,10 @@ func smooth(dst []tone, source *rand.PCG, side, radius int) {
 	}
 }
 
-// shifted returns row y of a shape of side × side pixels that is cut from its canvas at one of step·step
-// places.
-func shifted(shape []tone, side, y, place int) []tone {
-	return shape[(y+place/step)*(side+2*margin)+place%step:][:side]
+// shifted returns row y of an image of side × side pixels that is cut from the canvas of a shape, whose side is
+// longer by 2·margin. shift is the number of the cut, from 0 to shiftsPerAxis² - 1.
+func shifted(canvas []tone, side, y, shift int) []tone {
+	firstRow := shift / shiftsPerAxis
+	firstColumn := shift % shiftsPerAxis
+	return canvas[(firstRow+y)*(side+2*margin)+firstColumn:][:side]
 }

@@ -66,6 +66,7 @@ func (c *collector) task(e *round.TaskReport) {
 	if e.Revises {
 		c.slowest.revise(e)
 		c.sample.revise(e)
+		c.reviseDevice(e)
 		return
 	}
 	c.ended++
@@ -87,6 +88,15 @@ func (c *collector) task(e *round.TaskReport) {
 	byHash := rank{math.MaxUint64 - c.hash(e.Client), math.MaxUint64 - e.Task, 0}
 	if c.sample.wants(&byHash) {
 		c.sample.put(byHash, e)
+	}
+}
+
+// reviseDevice replaces the outcome of a real device's task by that in the newer report of it, if the task is among
+// those kept.
+func (c *collector) reviseDevice(newer *round.TaskReport) {
+	i := slices.IndexFunc(c.devices, func(kept round.TaskReport) bool { return kept.Task == newer.Task })
+	if i >= 0 {
+		c.devices[i].Outcome = newer.Outcome
 	}
 }
 

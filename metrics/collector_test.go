@@ -214,6 +214,24 @@ func TestCollector_SampleIsStable(t *testing.T) {
 	}
 }
 
+// A task that was accepted and then refused, as all of a round are whose masked sum is not recovered, is shown as
+// refused, whoever did it.
+func TestCollector_RevisedOutcome(t *testing.T) {
+	const clients = 3
+	for _, client := range []int{0, clients} {
+		c := newCollector(&Run{Slowest: 1, Sample: 1, Clients: clients})
+		task := round.TaskReport{Task: 5, Client: client, Plan: femnist, End: femnist.Total(), Outcome: round.Accepted}
+		c.task(&task)
+		task.Outcome = round.Refused
+		task.Revises = true
+		c.task(&task)
+		kept := c.report(&round.Report{})
+		if len(kept.Tasks) != 1 || kept.Ended != 1 || kept.Tasks[0].Outcome != round.Refused {
+			t.Errorf("client %d: %d ended, kept %+v, want one refused task", client, kept.Ended, kept.Tasks)
+		}
+	}
+}
+
 // A population of any size costs what is kept, and a round no allocation.
 func TestMemory_Bounded(t *testing.T) {
 	c := newCollector(&Run{Slowest: 8, Sample: 32, Clients: 10_000})

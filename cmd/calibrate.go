@@ -222,7 +222,8 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 		return nil
 	}
 	// The model's size decides how long a transfer takes, so it must be that of the run.
-	p, err := problem.Prepare(ctx, loaded, true, f.serve.Notice, nil)
+	const remoteHosts = true
+	p, err := problem.Prepare(ctx, loaded, remoteHosts, f.serve.Notice, nil)
 	if err != nil {
 		return err
 	}

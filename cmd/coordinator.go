@@ -30,7 +30,8 @@ no host. Its own server (nats.listen) asks for credentials (fedpace enroll).`,
   fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
   fedpace coordinator --nats tls://a:4222,tls://b:4222 --creds coordinator.creds --tls-ca ca.pem`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, options, display, err := f.load(c, "")
+			const noReplay = ""
+			loaded, options, display, err := f.load(c, noReplay)
 			if err != nil {
 				return err
 			}
@@ -48,9 +49,10 @@ no host. Its own server (nats.listen) asks for credentials (fedpace enroll).`,
 			// A run that starts under --resume keeps its folder's name, so that the next --resume
 			// finds it there.
 			if resume {
-				return f.run(c, p, loaded, "", options, display)
+				const noStandard = ""
+				return f.run(c, p, loaded, noStandard, options, display)
 			}
-			return f.run(c, p, loaded, standardFolder(loaded, ""), options, display)
+			return f.run(c, p, loaded, standardFolder(loaded, noReplay), options, display)
 		},
 	}
 	f.flags.add(c)

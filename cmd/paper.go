@@ -169,7 +169,7 @@ func (f *paperFlags) play(c *cobra.Command, cells []study.Cell) error {
 	}
 	display := cli.NewDisplay(c)
 	started := time.Now()
-	// The process has used time before, which is not part of the cost.
+	// worked is the processor time that the process has used until now. It is not part of the cost.
 	worked := cputime.Since(started)
 	options := study.Options{
 		Run: run.Options{

@@ -141,7 +141,8 @@ func streamed(c *cobra.Command, o run.Options) run.Options {
 	var columns table.Columns[*round.Report]
 	// The metrics of the run are known when they are checked, before its first round.
 	check := o.Check
-	// The first name is the metric by which runs are compared; the columns are those of the others.
+	// The first name is the metric by which runs are compared. It stands again among those of the model's metrics,
+	// which follow and have the columns.
 	o.Check = func(loaded *config.Config, names []string) error {
 		for _, m := range metrics.ColumnsOf(names[1:]...) {
 			columns = append(
@@ -224,8 +225,9 @@ func (f *runFlags) run(
 	})
 }
 
-// noticeChecked returns a check of a run that does as check and then, once, shows a note on where the run goes:
-// one whose data or settings are refused goes nowhere. An empty note is not shown.
+// noticeChecked returns a check of a run that calls check and, the first time that this succeeds, shows a note: in
+// which folder the run's results go. A run whose data or settings are refused has no results, so it gets no such note.
+// An empty note is not shown.
 func noticeChecked(
 	check func(*config.Config, []string) error,
 	note string,

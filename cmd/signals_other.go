@@ -5,4 +5,4 @@ package cmd
 import "os"
 
 // checkpointSignals returns a nil channel, which never receives: this system has no SIGUSR1.
-func checkpointSignals() (wishes <-chan os.Signal, stop func()) { return nil, func() {} }
+func checkpointSignals() (requests <-chan os.Signal, stop func()) { return nil, func() {} }

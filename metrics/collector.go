@@ -182,7 +182,8 @@ func (c *collector) keptTasks(list []Task) []Task {
 	slices.SortFunc(c.entries, compareEntries)
 	list = slices.Grow(list, len(c.entries))
 	for i, e := range c.entries {
-		// The second entry of a task that was kept for two reasons is left out.
+		// A simulated client's task that is both slow and sampled has two entries, the slow one first. The second is
+		// left out.
 		if i > 0 && c.entries[i-1].task == e.task {
 			continue
 		}
@@ -223,7 +224,8 @@ type ranked struct {
 	round.TaskReport
 }
 
-// wants reports whether a task of rank r would be kept.
+// wants reports whether a task of rank r would be kept. put may be called only after it: once the list is full, wants
+// turns it into a heap, which put relies on.
 func (t *top) wants(r *rank) bool {
 	if t.limit == 0 {
 		return false

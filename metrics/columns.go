@@ -377,7 +377,8 @@ const Secure = "secure_"
 const Validation = "validation_"
 
 // used returns a column of rounds.csv with what clients have used so far of a resource, such as energy. Only runs with
-// a budget of it, or with a trace of the electricity grid, have the column. get and set read and write its value.
+// a budget of it, or with a trace of the electricity grid, have the column. axis is the title of the axis along which
+// pages show other columns against this one. get and set read and write its value.
 func used(
 	name, help, unit, axis string,
 	get func(*round.Used) float64,
@@ -398,8 +399,9 @@ func used(
 // Uses is the prefix of the names of columns that only runs have which count what clients use.
 const Uses = "used_"
 
-// reason returns a column with a number by which a steered schedule of K, the number of local steps, decided a round.
-// field returns where a report has the number. Rounds before the first measurement have no value.
+// reason returns a column with a number by which a steered schedule has chosen K, the number of local steps, for a
+// round: such a schedule measures how long rounds take (see [Column.Steered]). field returns where a report has the
+// number. Rounds before the first measurement have no value.
 func reason(name, help, unit string, field func(*round.Report) *float64) Column {
 	return Column{
 		Name:     name,

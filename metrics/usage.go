@@ -180,7 +180,8 @@ func (m *meter) addBytes(e *round.TaskReport, parts *Parts, useful bool, sign in
 
 // Bytes are the numbers of bytes that task e has transferred each way. parts are the durations of its
 // phases. Of a transfer that was broken off, bytes count in proportion to the time that had passed. A
-// candidate (probe) only reports a loss, so it uploads nothing. useful says that the update was accepted.
+// candidate (probe) only reports a loss, so it uploads nothing. If tasks follow from candidates (HoldsModel), only the
+// candidates download the model. useful says that the update was accepted.
 func (p *Power) Bytes(e *round.TaskReport, parts *Parts, useful bool) (downloaded, uploaded int64) {
 	if e.Probe || !p.HoldsModel {
 		// Every task begins with its download.
@@ -188,7 +189,7 @@ func (p *Power) Bytes(e *round.TaskReport, parts *Parts, useful bool) (downloade
 		downloaded = int64(float64(p.ModelBytes) * completed(parts[Download], e.Plan.Download, isReached))
 	}
 	if !e.Probe {
-		// An upload that takes no time is completed if its task came so far and was accepted.
+		// Where an upload takes no time, no duration shows it: it counts if the task came so far and was accepted.
 		reachedUpload := parts[Download] == e.Plan.Download && parts[Compute] == e.Plan.Compute
 		uploaded = int64(float64(p.UpdateBytes) * completed(parts[Upload], e.Plan.Upload, reachedUpload && useful))
 	}

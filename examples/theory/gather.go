@@ -36,7 +36,8 @@ func gather(p Plan, objective *advise.Objective, traces []*trace) *Result {
 		seeds := traces[i*p.Seeds : (i+1)*p.Seeds]
 		// A schedule of the user's own is written NAME=DEFINITION.
 		name, _, _ := strings.Cut(name, "=")
-		// The bound of a schedule takes the largest gradient and variance that its runs met.
+		// The bound of a schedule takes the largest gradient and variance that its runs met. Path.Second is the
+		// largest mean square of a client's gradient norm, and so the square of G.
 		constants := r.Constants
 		constants.G = 0
 		constants.Variance = 0
@@ -119,8 +120,10 @@ func (t *trace) meanSquare(n int) float64 {
 	return weighted / weights
 }
 
-// minSquare is the minimum over the first iterations of the mean over seeds of ‖∇F(x̄_t)‖².
+// minSquare is the minimum over the first iterations of the mean over seeds of ‖∇F(x̄_t)‖². Only every Stride-th
+// iteration was measured, and only those that begin a whole stride count.
 func minSquare(seeds []*trace, iterations float64) float64 {
+	// n is the number of values, of which Path.Squares has one a stride.
 	n := int(iterations) / seeds[0].Stride
 	// Runs may have different numbers of iterations, and only those that all have are averaged.
 	for _, t := range seeds {

@@ -93,7 +93,7 @@ func (p Plan) cells() ([]study.Cell, error) {
 func (p Plan) scheduleCells(name string) ([]study.Cell, error) {
 	c := p.Config
 	standard := name
-	// The configuration knows this schedule as theory, with another time.
+	// In a configuration this is the schedule theory with theory.time: ahead.
 	if name == TheoryAhead {
 		standard = "theory"
 		c.Theory.Time = config.AheadTime

@@ -35,34 +35,35 @@ type replayer struct {
 
 	// work takes the local steps.
 	work learn.Workspace
-	// order draws the minibatches of the client that is replayed.
-	order federated.Minibatches
+	// minibatches draws the minibatches of the client that is replayed.
+	minibatches federated.Minibatches
 	// batch is the minibatch of the present step.
 	batch learn.Batch
 	// local is the model of the present client.
 	local []float32
-	// wide is the same model in double precision, as the formulas take it.
-	wide []float64
+	// localWide is the same model in double precision, as the formulas take it.
+	localWide []float64
 	// gradient is scratch space of gradients.
 	gradient []float64
 	// means holds x̄_t for each measured iteration of the round.
 	means [][]float64
-	// noise holds the largest σ_c² so far of each client.
-	noise []float64
+	// largestNoise holds the largest σ_c² so far of each client.
+	largestNoise []float64
 }
 
-// newReplayer makes a replayer of runs of a problem with a seed.
+// newReplayer makes a replayer of runs of a problem with a seed, which measures every stride-th iteration. It computes
+// local steps in plain Go (learn.Kernel{}), so that traces are the same on every machine.
 func newReplayer(problem *convex.Problem, seed uint64, stride int) *replayer {
 	n := problem.Model.Params()
 	return &replayer{
-		problem:  problem,
-		seed:     seed,
-		stride:   stride,
-		work:     problem.Model.NewWorkspace(problem.Batch, learn.Kernel{}),
-		local:    make([]float32, n),
-		wide:     make([]float64, n),
-		gradient: make([]float64, n),
-		noise:    make([]float64, problem.Clients),
+		problem:      problem,
+		seed:         seed,
+		stride:       stride,
+		work:         problem.Model.NewWorkspace(problem.Batch, learn.Kernel{}),
+		local:        make([]float32, n),
+		localWide:    make([]float64, n),
+		gradient:     make([]float64, n),
+		largestNoise: make([]float64, problem.Clients),
 	}
 }
 
@@ -71,39 +72,48 @@ func newReplayer(problem *convex.Problem, seed uint64, stride int) *replayer {
 // in every round before, which has the same distribution as what the participants drew.
 func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rates []float64) (path, error) {
 	var p path
-	// before is the number of local steps in the rounds before.
-	before := int64(0)
-	// next is the first iteration of the round that is measured.
-	next := 0
+	// stepsBefore is the number of local steps in the rounds before.
+	stepsBefore := int64(0)
+	// first is the first iteration of the round that is measured, counted from the round's start.
+	first := 0
 	for i, k := range steps {
 		if err := ctx.Err(); err != nil {
 			return p, err
 		}
 		measured := len(p.Squares)
-		following, err := r.round(&p, models[i], k, before, next, float32(rates[i]))
+		firstOfNext, err := r.round(&p, models[i], k, stepsBefore, first, float32(rates[i]))
 		if err != nil {
 			return p, err
 		}
 		// Every measured iteration of a round has the round's learning rate.
 		p.Rates = append(p.Rates, slices.Repeat(rates[i:i+1], len(p.Squares)-measured)...)
-		before += int64(k)
-		next = following
+		stepsBefore += int64(k)
+		first = firstOfNext
 	}
 	// The variance of the mean model's gradient weights each client by p_c².
-	for c, v := range r.noise {
+	for c, v := range r.largestNoise {
 		w := r.problem.Weights[c]
 		p.Variance += w * w * v
 	}
 	return p, nil
 }
 
-// round replays one round of k local steps, from model, and adds what it measures to p. Clients took
-// before local steps in earlier rounds. Iterations next, next+stride, ... of the round are measured. It
-// returns the first iteration of the following round that is measured.
-func (r *replayer) round(p *path, model []float32, k int, before int64, next int, rate float32) (int, error) {
+// round replays one round of k local steps with a learning rate, from model, and adds what it measures to p. Each
+// client has taken stepsBefore local steps in earlier rounds, which says what minibatches come next. Iterations first,
+// first+stride, ... of the round are measured, counted from its start; there are none if first is k or more. It
+// returns the first iteration of the following round that is measured, counted from the start of that round.
+func (r *replayer) round(
+	p *path,
+	model []float32,
+	k int,
+	stepsBefore int64,
+	first int,
+	rate float32,
+) (firstOfNext int, err error) {
+	// measured is the number of iterations of the round that are measured.
 	measured := 0
 	// The means are sums over clients, so they start from zero.
-	for t := next; t < k; t += r.stride {
+	for t := first; t < k; t += r.stride {
 		if measured == len(r.means) {
 			r.means = append(r.means, make([]float64, len(r.local)))
 		}
@@ -113,17 +123,17 @@ func (r *replayer) round(p *path, model []float32, k int, before int64, next int
 	// Clients are replayed one after the other, and each adds its models to the means.
 	for c := range r.problem.Clients {
 		copy(r.local, model)
-		r.order.Reset(r.seed, c, r.problem.Set.Samples(c), r.problem.Batch, before)
+		r.minibatches.Reset(r.seed, c, r.problem.Set.Samples(c), r.problem.Batch, stepsBefore)
 		// index is the number of measured iterations so far, which is the index into r.means.
 		index := 0
 		for t := range k {
 			// An iteration is measured before its step, as the theorem counts them.
-			if t >= next && (t-next)%r.stride == 0 {
+			if t >= first && (t-first)%r.stride == 0 {
 				r.measure(p, c, r.means[index])
 				index++
 			}
 			r.batch.Reset()
-			if err := r.problem.Set.Batch(&r.batch, c, r.order.Next()); err != nil {
+			if err := r.problem.Set.Batch(&r.batch, c, r.minibatches.Next()); err != nil {
 				return 0, err
 			}
 			if _, err := r.work.Step(r.local, &r.batch, rate); err != nil {
@@ -135,18 +145,19 @@ func (r *replayer) round(p *path, model []float32, k int, before int64, next int
 	for _, mean := range r.means[:measured] {
 		p.Squares = append(p.Squares, r.problem.Gradient(r.gradient, mean))
 	}
-	return next + measured*r.stride - k, nil
+	// The next iteration to be measured lies behind this round, whose k iterations are taken off.
+	return first + measured*r.stride - k, nil
 }
 
-// measure takes the gradient of client c at its present model, and adds the model to the weighted mean
-// of the iteration.
+// measure measures the gradient of client c at its present model, r.local: its second moment and its noise, of which p
+// and r keep the largest. It also adds the model, weighted by p_c, to mean, the mean model of the iteration.
 func (r *replayer) measure(p *path, c int, mean []float64) {
 	w := r.problem.Weights[c]
 	for j, v := range r.local {
-		r.wide[j] = float64(v)
-		mean[j] += w * r.wide[j]
+		r.localWide[j] = float64(v)
+		mean[j] += w * r.localWide[j]
 	}
-	second, noise := r.problem.SecondMoment(r.gradient, c, r.wide)
-	r.noise[c] = max(r.noise[c], noise)
+	second, noise := r.problem.SecondMoment(r.gradient, c, r.localWide)
+	r.largestNoise[c] = max(r.largestNoise[c], noise)
 	p.Second = max(p.Second, second)
 }

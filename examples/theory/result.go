@@ -53,7 +53,6 @@ type Result struct {
 	// Curves holds the gap to the optimum, by schedule and virtual time.
 	Curves []Moment `json:"curves"`
 
-	// Runs says where the results come from.
 	// Runs says by which version, configuration and seed each run can be repeated.
 	Runs []study.Origin `json:"runs"`
 }

@@ -43,8 +43,9 @@ type Options struct {
 	// ScrapeGrace is how long after its start a run that failed or diverged stays on /metrics for a
 	// Prometheus that has not scraped it yet; 0: it does not wait for one.
 	ScrapeGrace time.Duration
-	// Check is called before anything runs, with the configuration and the names of the run's metrics,
-	// the one by which models are compared first. Its error ends the run. It may be nil.
+	// Check is called before anything runs, with the configuration and with names of metrics: first the one by which
+	// models are compared, then all metrics of the run's model, that one among them. Its error ends the run. It may
+	// be nil.
 	Check func(c *config.Config, metrics []string) error
 
 	Callbacks

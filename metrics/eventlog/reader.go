@@ -43,8 +43,8 @@ func Open(dir string) (*Reader, error) {
 	return r, nil
 }
 
-// Rounds are the rounds that come next, each valid until the following one. A file that [Open]
-// opened is closed behind them; an error, which is the last, names it.
+// Rounds yields the rounds that come next, each valid until the following one. It ends after the first error, which
+// it yields. If [Open] opened the file, errors name it, and it is closed when the rounds end or the caller stops.
 func (r *Reader) Rounds() iter.Seq2[*metrics.Round, error] {
 	return func(yield func(*metrics.Round, error) bool) {
 		if r.file != nil {

@@ -17,8 +17,8 @@ import (
 	"fedpace/metrics/eventlog/record"
 )
 
-// oldDevices begins a devices.log of before that file had the format of this package. Its records are
-// OldDevices of eventlog.proto, and no run stands before them.
+// oldDevices begins a devices.log in the old format, which that file had before it had the format of this package.
+// Its records are OldDevices of eventlog.proto, and no description of a run stands before them.
 const oldDevices = "fedpace devices 3\n"
 
 // Records reads the records of a log one after another: rounds of an events.log, what real devices did of a
@@ -26,19 +26,20 @@ const oldDevices = "fedpace devices 3\n"
 type Records struct {
 	// frames divides the file into records and checks their checksums.
 	frames *framing.Reader
-	// run is what the log says of its run; nil in a devices.log of the format before.
+	// run is what the log says of its run; nil in a devices.log in the old format.
 	run *metrics.Run
-	// old says that the log is a devices.log of the format before.
+	// old says that the log is a devices.log in the old format (see oldDevices).
 	old bool
 	// record is the last record, whose memory is reused.
 	record record.Record
 }
 
-// NewRecords reads what stands before the records of a log: its header and the description of its run.
-// maxRecord is the size of the largest record in bytes.
+// NewRecords reads what stands before the records of a log: its header and the description of its run. A devices.log
+// in the old format has no description, so [Records.Run] is nil there. maxRecord is the size of the largest record
+// in bytes.
 func NewRecords(in io.Reader, maxRecord int64) (*Records, error) {
 	buffered := bufio.NewReaderSize(in, bufferSize)
-	// Only a devices.log of the format before has this beginning, and it is longer than the header.
+	// Only a devices.log in the old format has this beginning, which is longer than the header.
 	if start, _ := buffered.Peek(len(oldDevices)); string(start) == oldDevices {
 		if _, err := buffered.Discard(len(oldDevices)); err != nil {
 			return nil, fmt.Errorf("eventlog: %w", err)
@@ -109,8 +110,9 @@ func (r *Records) readRun() error {
 	return nil
 }
 
-// RecordAt reads the one record that begins at an offset of a log, of which in begins there. like are the
-// [Records] by which the offset was found.
+// RecordAt reads the one record that begins at an offset of a log, in bytes. in must begin at that offset; the offset
+// itself is used for messages alone. maxRecord is the size of the largest record in bytes. like are the [Records]
+// that gave the offset, which say whether the log has the old format.
 func RecordAt(in io.Reader, offset, maxRecord int64, like *Records) (*record.Record, error) {
 	frames := framing.NewReader(bufio.NewReader(in), offset, maxRecord, ErrDamaged)
 	r := &Records{frames: frames, old: like.old}
@@ -147,7 +149,8 @@ func (r *Records) Next() (*record.Record, error) {
 	return &r.record, nil
 }
 
-// decode reads a payload into r.record. Those of the format before become what they are today.
+// decode reads a payload, the encoded message of a record, into r.record. A record in the old format is turned into
+// one of today.
 func (r *Records) decode(payload []byte) error {
 	if !r.old {
 		return proto.Unmarshal(payload, &r.record)

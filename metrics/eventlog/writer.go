@@ -288,10 +288,11 @@ const (
 // of tasks of real devices in each round, and simulated the number of other tasks in each detailed
 // round. The estimate respects the limit s.Megabytes, beyond which only detailed rounds are logged.
 func (s Sink) Bytes(devices, simulated int, rounds float64) float64 {
-	// A record is large if its round is detailed; else it has at most one simulated task.
+	// A record is large if its round is detailed (see Detailed); else it has at most one simulated task, the slowest.
 	large := roundBytes + taskBytes*float64(devices+simulated)
 	small := roundBytes + taskBytes*float64(devices+min(simulated, 1))
-	// All of the first rounds are detailed; then half as many in each doubling of the number.
+	// All of the first rounds are detailed, and then, each time the number of rounds doubles, half of first more.
+	// detailed and logSize are about the first n rounds: how many of them are detailed, and the bytes of all.
 	first := float64(1 << 10)
 	detailed := func(n float64) float64 { return min(n, first) + first/2*math.Log2(max(1, n/first)) }
 	logSize := func(n float64) float64 { return detailed(n)*large + (n-detailed(n))*small }

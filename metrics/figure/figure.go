@@ -472,15 +472,16 @@ func (d *drawing) drawBand(c *canvas, b *Band, colour string) {
 // joined reports whether the points of lines are joined. A line between names would have no meaning.
 func (d *drawing) joined() bool { return d.Steps || len(d.Names) == 0 }
 
-// marked reports whether the points of a line have marks. Long curves have none, unless they are one
-// place, which has no length to be seen.
+// marked reports whether the points of a line have marks. Lines with very many points (Steps) have none, unless they
+// begin and end at one place, where a line could not be seen.
 func (d *drawing) marked(s *series) bool {
 	first := s.points[0]
 	last := s.points[len(s.points)-1]
 	return !d.Steps || first.X == last.X && first.Y == last.Y
 }
 
-// drawLine draws a line with its marks and error bars; long curves have a band in place of bars.
+// drawLine draws a line with its marks and error bars. The lines of a panel with Steps, which have very many points,
+// have a band in place of bars.
 func (d *drawing) drawLine(c *canvas, s *series) {
 	var places []place
 	for _, q := range s.points {

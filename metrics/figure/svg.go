@@ -45,8 +45,8 @@ func (c *canvas) polyline(places []place, style string) { c.path(places, "", sty
 // polygon draws the area within a line through some places and back to the first. style are its attributes.
 func (c *canvas) polygon(places []place, style string) { c.path(places, "Z", style) }
 
-// path draws a path through some places, which ends with the command end, or with none. style are its
-// attributes.
+// path draws a path through some places. end is a command of SVG's paths: "Z" leads back to the first place, and ""
+// leaves the path open. style are its attributes.
 func (c *canvas) path(places []place, end, style string) {
 	c.b.WriteString(`<path d="`)
 	for i, p := range places {

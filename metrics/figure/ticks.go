@@ -31,7 +31,7 @@ func roundTicks(low, high, minStep float64) []tick {
 	}
 	unit := math.Pow10(portable.Decade(minimum))
 	step := 10 * unit
-	// The step is the least round number that is not below rough.
+	// The step is the least round number that is not below minimum.
 	for _, m := range []float64{1, 2, 5} {
 		if m*unit >= minimum {
 			step = m * unit

@@ -31,8 +31,9 @@ func (p *participation) add(client int) {
 	p.updates[client]++
 }
 
-// clientsByUpdates returns the number of clients by their number of accepted updates, up to the largest.
-// The entry of 0 has only the clients up to the largest number seen.
+// clientsByUpdates returns how many clients have each number of accepted updates: entry n counts the clients with n.
+// Entry 0 counts only those clients whose numbers are below that of some client with an update, because p.updates
+// reaches no further.
 func (p *participation) clientsByUpdates() []int {
 	counts := []int{0}
 	for _, n := range p.updates {
@@ -78,7 +79,7 @@ func (p *participation) histogram(run *metrics.Run) participationShown {
 	for _, n := range counts[1:] {
 		trained += n
 	}
-	// Clients behind the largest number seen never trained either, so their number is what remains of all.
+	// All clients that have not trained are without an update, also those beyond the end of p.updates.
 	counts[0] = max(0, run.Clients+len(run.Devices)-trained)
 	// Each bar covers equally many numbers of updates, so that at most maxBars bars result.
 	width := (len(counts) + maxBars - 1) / maxBars
@@ -151,7 +152,7 @@ func (h *Hub) Participation(updates []uint32) {
 }
 
 // histogram divides the values of one metric among bars of equal width, at most accuracyBars.
-// scores holds one evaluation for each client, and place is the index of the metric in it. NaN
+// scores holds one evaluation for each client, and metricIndex is the index of the metric in it. NaN
 // values, of clients that lack the metric, are left out. Values that are all alike are one bar;
 // without any value there is none.
 func histogram(scores []metric.ClientScore, metricIndex int) []bar {

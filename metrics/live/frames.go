@@ -63,8 +63,9 @@ func (h *Hub) publish(hasEnded bool) {
 	// released.
 	snapshot := h.snapshot(now)
 	history := &s.history
-	// start is the first point of the curves that is new since the frame before. If points were joined since, as
-	// the number of rounds in each tells, all are. The last point of that frame is sent again, as it may have grown.
+	// start is the index of the first point of the curves that a viewer with the frame before must get. That is the
+	// last point of that frame, which may have grown since. If points were joined since, as the number of rounds in
+	// each tells, it is 0, for all points.
 	start := 0
 	if f.newest != nil && f.each == history.each {
 		start = max(0, f.points-1)
@@ -92,7 +93,8 @@ func (h *Hub) publish(hasEnded bool) {
 	f.changed = make(chan struct{})
 }
 
-// current returns the newest frame, and a channel that is closed when a newer one exists.
+// current returns the newest frame, and a channel that is closed when a newer one exists. It first makes a new frame
+// if one is due (see publish), because frames are made for viewers alone.
 func (h *Hub) current() (*frame, <-chan struct{}) {
 	const hasEnded = false
 	h.publish(hasEnded)

@@ -344,13 +344,13 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	return result
 }
 
-// metricsShown returns the metrics of run a in their order. Each says whether it measures the
+// metricsShown returns the metrics of the run in their order. Each says whether it measures the
 // quality that the page shows first, and at which value the run ends (NaN: it has no target).
-func metricsShown(a *metrics.Run) []metricShown {
+func metricsShown(run *metrics.Run) []metricShown {
 	list := []metricShown{}
-	for i, m := range a.Metrics {
-		shown := metricShown{m.Name, i == a.Quality.Index, number(math.NaN())}
-		for _, t := range a.Targets {
+	for i, m := range run.Metrics {
+		shown := metricShown{m.Name, i == run.Quality.Index, number(math.NaN())}
+		for _, t := range run.Targets {
 			if t.Index == i {
 				shown.Target = number(t.Value)
 			}
@@ -386,10 +386,10 @@ func (s *spread) shown() roundTimes {
 	return shown
 }
 
-// lastRound makes the timeline of the last round of run a. It chooses at most shownTasks tasks each
+// lastRound makes the timeline of the last round of the run. It chooses at most shownTasks tasks each
 // of the real devices, of the slowest and of the sampled ones, and lists them together with the
 // longest first. Times of tasks are seconds since the round's start.
-func (s *state) lastRound(a *metrics.Run) lastRound {
+func (s *state) lastRound(run *metrics.Run) lastRound {
 	r := &s.last
 	result := lastRound{
 		Round:    r.Round,
@@ -399,8 +399,8 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		Cohort:   r.Cohort,
 		Tasks:    []taskShown{},
 	}
-	if a.Deadline > 0 {
-		result.Deadline = number(a.Deadline.Seconds())
+	if run.Deadline > 0 {
+		result.Deadline = number(run.Deadline.Seconds())
 	}
 	result.Outcomes.Add(r)
 	tasks := slices.Clone(s.tasks)
@@ -417,6 +417,7 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 	remaining := map[string]int{"slow": shownTasks, "sample": shownTasks, "real": shownTasks}
 	for i := range tasks {
 		t := &tasks[i]
+		// A slow task beyond the number of slow ones that may be shown counts among the sampled.
 		reason := "sample"
 		kind := "simulated"
 		switch {
@@ -435,10 +436,10 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		class := ""
 		// Numbers of real devices follow those of the simulated clients. A class is worth showing
 		// only if there are several.
-		if d := t.Client - a.Clients; t.Real && d >= 0 && d < len(a.Devices) {
-			name = a.Devices[d]
-		} else if !t.Real && len(a.Classes) > 1 && t.Class < len(a.Classes) {
-			class = a.Classes[t.Class]
+		if d := t.Client - run.Clients; t.Real && d >= 0 && d < len(run.Devices) {
+			name = run.Devices[d]
+		} else if !t.Real && len(run.Classes) > 1 && t.Class < len(run.Classes) {
+			class = run.Classes[t.Class]
 		}
 		parts := metrics.PartsOf(&t.TaskReport)
 		seconds := func(p metrics.Phase) number { return number(parts[p].Seconds()) }

@@ -11,8 +11,8 @@ import (
 // spread is the distribution of the durations of rounds. If there are very many, a sample at even
 // distances stands for all, so that memory stays bounded.
 type spread struct {
-	// some is the sample of the durations.
-	some statistics.Thinned[round.Time]
+	// sample is the sample of the durations.
+	sample statistics.Thinned[round.Time]
 	// total is the number of all durations.
 	total uint64
 	// min and max are the extremes of all durations, not only of the sample.
@@ -20,21 +20,21 @@ type spread struct {
 }
 
 // newSpread returns an empty distribution, which keeps a thinned sample of the durations.
-func newSpread() spread { return spread{some: statistics.Thin[round.Time](1 << 13)} }
+func newSpread() spread { return spread{sample: statistics.Thin[round.Time](1 << 13)} }
 
-// add takes the duration of one round in virtual time. The extremes and the number are exact; the
-// sample may drop the duration.
+// add takes the duration of one round in virtual time. The extremes and the number are those of all rounds; the
+// sample may leave the duration out.
 func (s *spread) add(d round.Time) {
 	if s.total == 0 || d < s.min {
 		s.min = d
 	}
 	s.max = max(s.max, d)
 	s.total++
-	s.some.Add(d)
+	s.sample.Add(d)
 }
 
 // sorted returns the sampled durations in ascending order.
-func (s *spread) sorted() []round.Time { return slices.Sorted(slices.Values(s.some.Kept)) }
+func (s *spread) sorted() []round.Time { return slices.Sorted(slices.Values(s.sample.Kept)) }
 
 // quantile returns the least of the durations that a share q of them, from 0 to 1, does not exceed.
 // The durations are in ascending order, and there must be at least one.
@@ -57,32 +57,34 @@ type bar struct {
 const maxBars = 32
 
 // bars divides the durations among at most maxBars, equally wide or, where the longest is far from
-// the least, each wider than the one before by the same factor. logarithmic says which. The spread
-// must not be empty.
+// the least, each wider than the one before by the same factor. logarithmic says which. sorted is the sample in
+// ascending order, which must not be empty.
 func (s *spread) bars(sorted []round.Time) (bars []bar, logarithmic bool) {
+	// The bars go from lowest to end, in nanoseconds. A logarithmic scale needs a lowest above 0, and no bar
+	// includes its upper end, so that end lies behind the longest duration.
 	lowest := float64(max(s.min, 1))
-	last := float64(s.max + 1)
+	end := float64(s.max + 1)
 	n := maxBars
 	// All durations are equal, so one bar holds them.
 	if s.min == s.max {
 		n = 1
 	}
 	// With equal widths, too few bars would be left for the short durations.
-	logarithmic = last > 20*lowest
+	logarithmic = end > 20*lowest
 	for i := range n {
 		// edge is the lower end of bar i, in nanoseconds.
 		edge := func(i int) float64 {
 			if logarithmic {
-				return lowest * math.Pow(last/lowest, float64(i)/float64(n))
+				return lowest * math.Pow(end/lowest, float64(i)/float64(n))
 			}
-			return lowest + (last-lowest)*float64(i)/float64(n)
+			return lowest + (end-lowest)*float64(i)/float64(n)
 		}
 		bars = append(bars, bar{From: number(edge(i) / 1e9), To: number(edge(i+1) / 1e9)})
 	}
-	// Each duration of the sample stands for this many of all durations. below returns how many of all durations
+	// Each duration of the sample stands for perSampled of all durations. below returns how many of all durations
 	// the first k of the sample stand for.
-	share := float64(s.total) / float64(len(sorted))
-	below := func(k int) uint64 { return uint64(math.Round(share * float64(k))) }
+	perSampled := float64(s.total) / float64(len(sorted))
+	below := func(k int) uint64 { return uint64(math.Round(perSampled * float64(k))) }
 	// The durations ascend, so the bars are filled one after the other. first is the index of the first duration
 	// of the bar.
 	bar := 0

@@ -50,6 +50,7 @@ type waitedOn struct {
 // its phases to the sums of its class. Rounds that overlap do not wait for single clients, so they are
 // left out, as are rounds without an accepted or late task.
 func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
+	// The slowest task of all classes.
 	last := lastExcept(run, tasks, noClass)
 	if last == nil || run.Power.Overlap {
 		return
@@ -107,8 +108,8 @@ func fasterSaves(t *metrics.Task) round.Time {
 	return max(0, worked-faster)
 }
 
-// shown returns the sums of a run as the page has them, with the share of a round that is spent waiting from
-// the median to the slowest client.
+// shown returns a copy of the sums of a run as the page has them. share is the mean part of a round that lies between
+// its median and its slowest client. Alike tells the page that a comparison of classes has nothing to show.
 func (w *waits) shown(run *metrics.Run, share number) waits {
 	mixed := run.Clients > 0 && len(run.Devices) > 0
 	return waits{

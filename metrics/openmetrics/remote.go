@@ -286,9 +286,9 @@ func (o *sender) readAgain(err error, last bool) {
 	}
 }
 
-// nextRequest returns how many of the rounds in list go into the next request. It begins without the newest round,
-// which may have to wait, and grows while the next round shares a millisecond with those before it; the first one
-// always counts. No request has more than maxWaiting rounds.
+// nextRequest returns how many rounds from the beginning of list go into the next request, at least 1. There are about
+// maxPerRequest, and the newest of list is not among them, because it may have to wait; but rounds that share a
+// millisecond with those before them are added, up to maxWaiting.
 func (o *sender) nextRequest(list []round.Report) int {
 	n := min(maxPerRequest, len(list)-1)
 	for n < min(len(list), maxWaiting) && o.sharesMillisecond(list, n) {
@@ -302,17 +302,16 @@ func (o *sender) nextRequest(list []round.Report) int {
 // unless last says that no more rounds come, the newest rounds stay held, because the next one may share
 // their millisecond. send returns false if the sender gave up because its context has ended.
 func (o *sender) send(last bool) bool {
-	for n := 0; len(o.held) > 0; o.held = o.held[n:] {
-		list := o.held
-		n = o.nextRequest(list)
-		// The rounds to come may share the last millisecond, so these wait for them.
-		if n == len(list) && !last {
+	for len(o.held) > 0 {
+		n := o.nextRequest(o.held)
+		// The newest round would be sent, and the rounds to come may share its millisecond, so these wait for them.
+		if n == len(o.held) && !last {
 			break
 		}
 		_, err := o.api.Write(
 			o.context,
 			remote.WriteV1MessageType,
-			o.encode(list[:n]),
+			o.encode(o.held[:n]),
 			remote.WithWriteRetryCallback(func(err error) { o.noticeOnce(err, "wait") }),
 		)
 		if o.context.Err() != nil {
@@ -322,7 +321,8 @@ func (o *sender) send(last bool) bool {
 		if err != nil {
 			o.noticeOnce(err, "are refused")
 		}
-		o.sent = list[n-1].Round
+		o.sent = o.held[n-1].Round
+		o.held = o.held[n:]
 	}
 	return true
 }

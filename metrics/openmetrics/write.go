@@ -159,11 +159,12 @@ func (m *familyMaker) modelMetrics() *dto.MetricFamily {
 	return f
 }
 
-// outcomes returns the metric that counts tasks by outcome. counts has the tasks before these rounds, and afterwards
-// includes them.
+// outcomes returns the metric that counts tasks by outcome: each sample is the number of tasks from the start of the
+// run to the end of a round. counts has the tasks before these rounds, and afterwards includes them.
 func (m *familyMaker) outcomes(counts *[round.Outcomes]float64) *dto.MetricFamily {
 	f := newFamily("updates_total", "Tasks by how they ended.")
 	for o := range round.Outcome(round.Outcomes) {
+		// addSeries calls the function once for each round, in their order, so that counts grows from round to round.
 		value := func(r *round.Report) float64 {
 			counts[o] += float64(r.Outcomes[o])
 			return counts[o]

@@ -61,6 +61,7 @@ func (o *tensorboard) Start(s *metrics.Start) (err error) {
 		Tag:      "_hparams_/session_start_info",
 		Metadata: &event.Metadata{PluginData: &event.Plugin{PluginName: "hparams", Content: settings}},
 	}
+	// Both events stand before the first round: at virtual time 0, as step 0.
 	return o.write(
 		0,
 		0,

@@ -66,7 +66,8 @@ const (
 	firstClient  uint64 = 1 << 32
 )
 
-// trackOf returns the number of the track of metric i of the run.
+// trackOf returns the number of the track of metric i of the run. The first metric has a number beside those of the
+// other tracks of the run; all others are numbered from otherMetrics on, as a run may have very many.
 func trackOf(i int) uint64 {
 	if i == 0 {
 		return metricTrack

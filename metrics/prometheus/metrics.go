@@ -92,7 +92,8 @@ type Metrics struct {
 	labels client.Labels
 	// columns are the values that the run reports for each round.
 	columns []metrics.Column
-	// classes are the names of the classes that have series of their own, as series returns them.
+	// classes are the names of the classes that have series of their own, as seriesClasses returns them: those of
+	// simulated clients, the last of which stands for all further ones, and then that of the real devices.
 	classes []string
 	// batch is what was reported since the last round, which no scrape sees yet.
 	batch batch
@@ -300,13 +301,15 @@ func (m *Metrics) Clients(e *metrics.ClientEvaluation) error {
 // class returns the index of a client's class in m.classes. Real devices have the last index.
 // Classes of simulated clients that have no series of their own share the index before it.
 func (m *Metrics) class(client int) int {
-	switch last := len(m.classes) - 1; {
+	realDevices := len(m.classes) - 1
+	lastSimulated := realDevices - 1
+	switch {
 	case m.run.Real(client):
-		return last
-	// A run with one class has its series at place 0.
+		return realDevices
 	case len(m.run.Classes) > 1:
-		return min(m.run.Class(client), last-1)
+		return min(m.run.Class(client), lastSimulated)
 	}
+	// All simulated clients are of one class, the first.
 	return 0
 }
 

@@ -28,8 +28,12 @@ type account struct {
 	_      [2]int64
 }
 
-// used are the local steps that tasks did, followed by the nanoseconds of their work in each phase.
-type used [1 + metrics.Phases]int64
+// used are the local steps that tasks did, at index 0, followed by the nanoseconds of their work in each phase: phase
+// p is at index firstPhase + p.
+type used [firstPhase + metrics.Phases]int64
+
+// firstPhase is the index of the first phase in used, behind the local steps.
+const firstPhase = 1
 
 // Tables is the output of one run: it adds up what each client's tasks used.
 type Tables struct {
@@ -60,7 +64,7 @@ func New(run *metrics.Run) *Tables {
 // revises an earlier one replaces it.
 func (c *Tables) Task(e *round.TaskReport) {
 	if e.Revises {
-		c.open = slices.DeleteFunc(c.open, func(o round.TaskReport) bool { return o.Task == e.Task && !o.Probe })
+		c.open = slices.DeleteFunc(c.open, func(o round.TaskReport) bool { return o.Task == e.Task })
 	}
 	c.open = append(c.open, *e)
 }
@@ -122,11 +126,10 @@ func (a *account) addUse(e *round.TaskReport) {
 	if e.Outcome == round.Accepted {
 		u = &a.useful
 	}
-	// The steps stand before the phases.
 	parts := metrics.PartsOf(e)
 	u[0] += parts.Steps(e)
-	for p, t := range parts {
-		u[1+p] += int64(t)
+	for phase, t := range parts {
+		u[firstPhase+phase] += int64(t)
 	}
 }
 
@@ -218,6 +221,7 @@ func (c *Tables) Save() ([]byte, error) {
 	for client, a := range c.each {
 		saved = binary.AppendVarint(saved, int64(client-last))
 		last = client
+		// The function returns each number as it is, so the account does not change.
 		a.replaceNumbers(func(v int64) int64 {
 			saved = binary.AppendVarint(saved, v)
 			return v
@@ -325,8 +329,11 @@ func (c *Tables) writeExtended(w io.Writer, more []metrics.ClientColumn) error {
 	})
 }
 
+// steps is the number of local steps.
+func (u *used) steps() int64 { return u[0] }
+
 // seconds is the virtual time in a phase.
-func (u *used) seconds(p metrics.Phase) float64 { return round.Time(u[1+p]).Seconds() }
+func (u *used) seconds(p metrics.Phase) float64 { return round.Time(u[firstPhase+p]).Seconds() }
 
 // row is the account as a row of clients.parquet, without the fields that describe the client.
 func (a *account) row() Client {
@@ -341,8 +348,8 @@ func (a *account) row() Client {
 		Cancelled:      o[round.Cancelled],
 		Refused:        o[round.Refused],
 		Candidates:     int32(a.candidates),
-		StepsUseful:    a.useful[0],
-		StepsWasted:    a.wasted[0],
+		StepsUseful:    a.useful.steps(),
+		StepsWasted:    a.wasted.steps(),
 		DownloadUseful: used(metrics.Download),
 		DownloadWasted: wasted(metrics.Download),
 		ComputeUseful:  used(metrics.Compute),

@@ -89,10 +89,10 @@ func (o *tasks) Start(s *metrics.Start) error {
 // Task implements [metrics.TaskObserver]: it keeps the report e of a task that has ended until its
 // round closes. A report that revises an earlier one of the same task replaces it.
 func (o *tasks) Task(e *round.TaskReport) {
-	// The earlier report of the task is still among the open ones, since a revision comes before the round
-	// closes. A probe of the same number is another matter: the client was asked for its loss before.
+	// The earlier report of the task is still among the open ones, since a revision comes before the round closes.
+	// No candidate has its number, because tasks and candidates are numbered together.
 	if e.Revises {
-		o.open = slices.DeleteFunc(o.open, func(x record) bool { return x.Task == e.Task && !x.Probe })
+		o.open = slices.DeleteFunc(o.open, func(x record) bool { return x.Task == e.Task })
 	}
 	// The loss of an accepted task is added later, by Losses.
 	o.open = append(o.open, record{
@@ -128,9 +128,9 @@ func (o *tasks) Losses(list []round.Task, losses []float64) {
 	}
 }
 
-// Round writes the tasks of the round to the spool: of the open ones, in the order in which they ended, as
-// many as the round counts, and as many candidates (probes). The others, which the end of the run has broken
-// off, stay open.
+// Round writes the tasks of round r to the spool, in the order in which they ended: the first r.Cohort of the open
+// tasks, and the first r.Candidates of the open candidates (probes). The others, which the end of the run has broken
+// off after the last round, stay open.
 func (o *tasks) Round(r *metrics.Round) error {
 	o.round = r.Round
 	tasks := r.Cohort
@@ -138,18 +138,18 @@ func (o *tasks) Round(r *metrics.Round) error {
 	kept := 0
 	for i := range o.open {
 		e := &o.open[i]
-		// Tasks and candidates are counted apart, by the numbers that the round reports.
-		due := &tasks
+		// remaining is how many more tasks, or candidates if this is one, belong to the round.
+		remaining := &tasks
 		if e.Probe {
-			due = &candidates
+			remaining = &candidates
 		}
-		// The round has all its tasks, so this one stays open.
-		if *due == 0 {
+		// The round has all of its own, so this one stays open.
+		if *remaining == 0 {
 			o.open[kept] = *e
 			kept++
 			continue
 		}
-		*due--
+		*remaining--
 		e.Round = uint32(r.Round)
 		if err := binary.Write(o.spool, binary.LittleEndian, e); err != nil {
 			return err
@@ -196,7 +196,8 @@ func (o *tasks) Finish(end *metrics.End) error {
 }
 
 // rows yields all tasks in the order in which they ended, as rows of the table: those that spool
-// holds, then those of the open round. It ends after the first error, which it yields.
+// holds, then those that are still open, which only a complete run has here (see Finish). It ends after the first
+// error, which it yields.
 func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 	return func(yield func(Task, error) bool) {
 		for {
@@ -213,7 +214,8 @@ func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 				return
 			}
 		}
-		// What is still open at the end of a complete run was in vain.
+		// What is still open at the end of a complete run was in vain and counts as cancelled, also a candidate that
+		// was chosen (Accepted). One that was not chosen has its outcome already.
 		for _, e := range o.open {
 			if !e.Probe || e.Outcome == round.Accepted {
 				e.Outcome = round.Cancelled

@@ -74,7 +74,7 @@ func wrapped(text string, columns int) string {
 }
 
 // lastColumn matches what stands before the last column of a line: an indent, and a text that two
-// spaces or more separate from that column.
+// spaces or more separate from that column. In a line of one column it matches the indent alone.
 var lastColumn = regexp.MustCompile(`^ *(\S.*?\S {2,}|)`)
 
 // continuationIndent returns the indent of the lines that continue a long line: the place where its last
@@ -89,16 +89,18 @@ func continuationIndent(line string, columns int) int {
 	return n
 }
 
-// fold writes a line to b in pieces of at most columns. It breaks at the last space that fits, else
-// behind the last comma that fits, else at the first space behind the margin. The following lines begin with
-// indent, and all but the last end with end, such as a backslash.
+// fold writes a line to b in pieces of at most columns characters. It breaks at the last space that fits, else
+// behind the last comma that fits, else at the first space behind the line's own indent. If there is none of these,
+// the piece stays too long. The pieces after the first begin with indent, and all but the last end with end, such as
+// a backslash.
 func fold(b *strings.Builder, line, indent string, columns int, end string) {
 	for {
 		runes := []rune(line)
 		if len(runes) <= columns {
 			break
 		}
-		// start, cut and the end of a line are counted in bytes; columns are counted in characters.
+		// start, where the text of the line begins, and cut, where the piece ends, are counted in bytes. room, what
+		// end leaves of the columns, is counted in characters: end has only characters of one byte.
 		start := len(line) - len(strings.TrimLeft(line, " "))
 		room := columns - len(end)
 		cut := strings.LastIndexByte(string(runes[:room+1]), ' ')

@@ -31,7 +31,8 @@ const (
         nn.Linear(data.features, 32), nn.ReLU(), nn.Linear(32, data.{outputs}))`
 )
 
-// These are the parts of a script for classes.
+// These are the parts of a script for classes: in turn a name in braces and the text that replaces it, as
+// strings.NewReplacer takes them.
 var classParts = []string{
 	"{losses}", "cross_entropy",
 	"{scale}", "",
@@ -41,7 +42,8 @@ var classParts = []string{
 	"{lower}", "",
 }
 
-// targetParts are the parts of a script for targets with this mean and standard deviation.
+// targetParts are the parts of a script for targets with this mean and standard deviation, in pairs as classParts has
+// them.
 func targetParts(mean, deviation string) []string {
 	return []string{
 		"{losses}", "l1_loss, mse_loss",

@@ -46,12 +46,12 @@ type openCall struct {
 	parts [][]byte
 	// fetched is called when the host has requested the last part. It may be nil.
 	fetched func()
-	// reply are the parts of the reply that have arrived, nil for one that has not, and size is the number of
-	// their bytes.
-	reply [][]byte
-	size  int
-	// answer takes the frame of the reply, once.
-	answer chan []byte
+	// replyParts are the parts of the reply that have arrived, nil for one that has not, and replyBytes is the sum of
+	// their lengths.
+	replyParts [][]byte
+	replyBytes int
+	// replyFrame takes the frame of the reply, once.
+	replyFrame chan []byte
 }
 
 // WatchHosts implements [bus.Caller]: it has changed called with the hosts that are present and with each
@@ -63,9 +63,10 @@ func (c *Coordinator) WatchHosts(changed func(host string, workers int)) {
 	}
 }
 
-// Call implements [bus.Caller]: it sends a frame for a client to a host and returns the frame of the
-// reply. It announces the call again and again until the reply arrives or ctx ends; the host fetches the
-// frame and serves it.
+// Call implements [bus.Caller]: it sends a frame for a client to a host and returns the frame of the reply. It
+// announces the call again and again until the reply arrives or ctx ends; the host fetches the frame and serves it.
+// fetched, if not nil, is called when the host requests the last part of the frame, so that it has the whole; that
+// may happen more than once.
 func (c *Coordinator) Call(
 	ctx context.Context,
 	host string,
@@ -83,11 +84,11 @@ func (c *Coordinator) Call(
 		)
 	}
 	o := &openCall{
-		client:  client,
-		host:    host,
-		parts:   slices.Collect(slices.Chunk(frame, 4*c.chunkSize())),
-		fetched: fetched,
-		answer:  make(chan []byte, 1),
+		client:     client,
+		host:       host,
+		parts:      slices.Collect(slices.Chunk(frame, c.conn.partBytes())),
+		fetched:    fetched,
+		replyFrame: make(chan []byte, 1),
 	}
 	number := c.calls.begin(o)
 	defer c.calls.end(number)
@@ -100,7 +101,7 @@ func (c *Coordinator) Call(
 			return nil, err
 		}
 		select {
-		case answer := <-o.answer:
+		case answer := <-o.replyFrame:
 			return answer, nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -155,9 +156,9 @@ func (t *callTable) find(part *bus.CallPart, client int) *openCall {
 	return o
 }
 
-// readPart decodes a host's message about a call, on a client's subject with this verb. ok is false for a message that
-// cannot be read or that no host sends, which counts as ignored. It gets no answer, so a host whose message was damaged
-// repeats it.
+// readPart decodes m, a host's message about a call, which names its client in the subject and has this verb. ok is
+// false for a message that cannot be read or that no host sends: it counts as ignored and gets no answer, so a host
+// whose message was damaged on its way sends it again.
 func (c *Coordinator) readPart(m *nats.Msg, verb string) (p *bus.CallPart, client int, ok bool) {
 	client, ok = c.subject.Client(m.Subject, verb)
 	p = new(bus.CallPart)
@@ -220,21 +221,22 @@ func (o *openCall) addReplyPart(p *bus.CallPart) error {
 	if p.Parts == 0 {
 		return bus.Fault("call part", "parts", p.Parts, "at least 1 in a reply")
 	}
-	if len(o.reply) != int(p.Parts) {
-		o.reply = make([][]byte, p.Parts)
-		o.size = 0
+	if len(o.replyParts) != int(p.Parts) {
+		o.replyParts = make([][]byte, p.Parts)
+		o.replyBytes = 0
 	}
-	o.size += len(p.Data) - len(o.reply[p.Part])
-	if o.size > bus.MaxFrame {
-		return bus.Fault("call part", "parts", fmt.Sprint(o.size, " bytes"), fmt.Sprint("at most ", bus.MaxFrame))
+	// A part that arrives again takes the place of its first copy.
+	o.replyBytes += len(p.Data) - len(o.replyParts[p.Part])
+	if o.replyBytes > bus.MaxFrame {
+		return bus.Fault("call part", "parts", fmt.Sprint(o.replyBytes, " bytes"), fmt.Sprint("at most ", bus.MaxFrame))
 	}
 	// An empty part has arrived, too, so it must not be nil.
-	o.reply[p.Part] = append([]byte{}, p.Data...)
-	if slices.ContainsFunc(o.reply, func(part []byte) bool { return part == nil }) {
+	o.replyParts[p.Part] = append([]byte{}, p.Data...)
+	if slices.ContainsFunc(o.replyParts, func(part []byte) bool { return part == nil }) {
 		return nil
 	}
 	select {
-	case o.answer <- bytes.Join(o.reply, nil):
+	case o.replyFrame <- bytes.Join(o.replyParts, nil):
 	// The reply is there already.
 	default:
 	}

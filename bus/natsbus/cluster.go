@@ -123,7 +123,7 @@ func newLeaderlessWatch(conn *Conn, js jetstream.JetStream) *leaderlessWatch {
 // many servers as the connection has heard of.
 func (w *leaderlessWatch) answered(name string) {
 	w.conn.Useful()
-	w.cluster.known(clusterSize(w.conn.NATS()))
+	w.cluster.noteSize(clusterSize(w.conn.NATS()))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.silent, name)
@@ -178,8 +178,8 @@ func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string)
 	if _, err := w.js.AccountInfo(asking); err != nil {
 		// w.cluster notes the silence of this server. If a majority of the servers is up and has no leader all the
 		// same, waiting does not help.
-		w.cluster.known(clusterSize(w.conn.NATS()))
-		hopeless := w.cluster.silent(w.conn.NATS().ConnectedServerName(), time.Now())
+		w.cluster.noteSize(clusterSize(w.conn.NATS()))
+		hopeless := w.cluster.noteSilence(w.conn.NATS().ConnectedServerName(), time.Now())
 		if hopeless != nil {
 			return hopeless
 		}
@@ -188,7 +188,7 @@ func (w *leaderlessWatch) deleteStream(ctx context.Context, stream, name string)
 		w.conn.MoveOn("the server is cut off from the leader of its cluster")
 		return fmt.Errorf("bus: ask the cluster about stream %s: %w", stream, err)
 	}
-	w.cluster.answered()
+	w.cluster.noteAnswer()
 	deleting, stop := w.conn.Attempt(ctx, probeTimeout)
 	defer stop()
 	err := w.js.DeleteStream(deleting, stream)

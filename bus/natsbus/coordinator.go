@@ -58,8 +58,9 @@ type Coordinator struct {
 	calls callTable
 	// leaderless watches the run's streams.
 	leaderless *leaderlessWatch
-	// calmSince is when the streams were last made again or given more copies. Only watchStreams uses it.
-	calmSince time.Time
+	// streamsChanged is when the streams were last made again or given more copies, or when that was last tried; zero
+	// before. Only openStreams and watchStreams use it.
+	streamsChanged time.Time
 
 	// checkRequests receives why the streams are to be checked. It holds one request, which is
 	// enough.
@@ -84,11 +85,14 @@ type Coordinator struct {
 // minPayload is the smallest max_payload of a server, in bytes, with which a run works.
 const minPayload = 16 << 10
 
-// partBytes returns how many bytes of a large message fit into one of its parts, beside at most 1,024 bytes of other
-// fields. If the server's limit has become too low, the server refuses the parts, which is an error.
+// fieldBytes bounds the fields of a message beside the part of a large content that it carries, in bytes.
+const fieldBytes = 1024
+
+// partBytes returns how many bytes of a large content fit into one message, beside the message's other fields. If the
+// server's limit has become too low, the server refuses the parts, which is an error.
 func (c *Conn) partBytes() int {
 	limit := max(int(c.NATS().MaxPayload()), minPayload)
-	return min(bus.ChunkBytes, limit-1024)
+	return min(bus.ChunkBytes, limit-fieldBytes)
 }
 
 // checkPayload returns an error that says what to do if tasks and jobs would not fit the server's messages.
@@ -131,7 +135,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	if err := coordinator.open(ctx); err != nil {
 		return nil, errors.Join(err, coordinator.Close(context.WithoutCancel(ctx)))
 	}
-	coordinator.leaderless.cluster.begin()
+	coordinator.leaderless.cluster.noteOpened()
 	return coordinator, nil
 }
 

@@ -37,21 +37,24 @@ const headlessMemory = time.Minute
 // headlessGap is how far apart two requests without an answer may be that count as one time without a leader.
 const headlessGap = 15 * time.Second
 
-// headless watches whether a cluster has no leader although a majority of its servers is up.
+// headless watches whether a cluster as a whole has no leader for too long, from the requests to that leader which
+// the servers that are up leave unanswered.
 type headless struct {
 	mu sync.Mutex
-	// begun says that the run has been opened.
-	begun bool
+	// runOpened says that the run has been opened, so that the servers were not just started with it.
+	runOpened bool
 	// size is how many servers the cluster has, as far as is known.
 	size int
-	// found is when each server, by its name, was last up without a leader of its cluster.
-	found map[string]time.Time
-	// last is when the latest of them was.
-	last time.Time
-	// first is when the first request was not answered since the cluster's leader answered last; zero if there is none.
-	first time.Time
-	// since is when found has come to a majority of the servers; zero if it has not.
-	since time.Time
+	// upWithoutLeader has, for each server that was up while no leader answered, when that was seen last. Its name is
+	// the key.
+	upWithoutLeader map[string]time.Time
+	// lastSilent is when a request was last left without an answer.
+	lastSilent time.Time
+	// silentSince is when the first request was left without an answer since the cluster's leader answered last; zero
+	// if it has answered since.
+	silentSince time.Time
+	// majoritySince is since when a majority of the servers is in upWithoutLeader; zero if it is not.
+	majoritySince time.Time
 }
 
 // clusterSize returns how many servers a connection knows: those of its URL, or those that the cluster has named, if
@@ -62,81 +65,84 @@ func clusterSize(n *nats.Conn) int {
 	return max(given, named)
 }
 
-// known notes how many servers there are, which is not known any more when some of them are down.
-func (h *headless) known(size int) {
+// noteSize notes that the cluster has at least this many servers. The largest number counts, since servers that are
+// down are not seen.
+func (h *headless) noteSize(size int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.size = max(h.size, size)
 }
 
-// begin notes that the run has been opened.
-func (h *headless) begin() {
+// noteOpened notes that the run has been opened.
+func (h *headless) noteOpened() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.begun = true
+	h.runOpened = true
 }
 
-// answered notes that the leader of the cluster has answered.
-func (h *headless) answered() {
+// noteAnswer notes that the leader of the cluster has answered.
+func (h *headless) noteAnswer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forget()
 }
 
-// forget begins anew. The caller holds the lock.
+// forget forgets that requests were left without an answer. The caller holds the lock.
 func (h *headless) forget() {
-	h.found = map[string]time.Time{}
-	h.first = time.Time{}
-	h.since = time.Time{}
+	h.upWithoutLeader = map[string]time.Time{}
+	h.silentSince = time.Time{}
+	h.majoritySince = time.Time{}
 }
 
-// silent notes that the leader of the cluster did not answer this server at the time now. It returns an error, which is
-// not transient, if a majority of the cluster has been up without a leader for headlessPatience. Before the run has
-// been opened, the time is startingPatience. Without a majority it is minorityPatience.
-func (h *headless) silent(server string, now time.Time) error {
+// noteSilence is called when this server of the cluster is up at the time now and the leader of the cluster leaves a
+// request through it without an answer. It returns an error, which is not transient, if the cluster has been without
+// a leader for too long: with a majority of its servers up for headlessPatience, or for startingPatience as long as
+// the run has not been opened; with fewer servers up for minorityPatience. Otherwise it returns nil, and the caller
+// goes on waiting.
+func (h *headless) noteSilence(server string, now time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now.Sub(h.last) > headlessGap {
+	if now.Sub(h.lastSilent) > headlessGap {
 		h.forget()
 	}
-	if h.first.IsZero() {
-		h.first = now
+	if h.silentSince.IsZero() {
+		h.silentSince = now
 	}
-	h.last = now
-	h.found[server] = now
-	maps.DeleteFunc(h.found, func(_ string, last time.Time) bool { return now.Sub(last) > headlessMemory })
+	h.lastSilent = now
+	h.upWithoutLeader[server] = now
+	maps.DeleteFunc(h.upWithoutLeader, func(_ string, last time.Time) bool { return now.Sub(last) > headlessMemory })
 	// A single server says nothing about the others.
 	majority := max(h.size/2+1, 2)
-	if len(h.found) < majority {
-		h.since = time.Time{}
-		without := now.Sub(h.first)
+	if len(h.upWithoutLeader) < majority {
+		h.majoritySince = time.Time{}
+		without := now.Sub(h.silentSince)
 		if without >= minorityPatience {
-			return h.leaderless(without, "; up is")
+			return h.noLeaderError(without, "; up is")
 		}
 		return nil
 	}
-	if h.since.IsZero() {
-		h.since = now
+	if h.majoritySince.IsZero() {
+		h.majoritySince = now
 	}
 	patience := headlessPatience
-	if !h.begun {
+	if !h.runOpened {
 		patience = startingPatience
 	}
-	without := now.Sub(h.since)
+	without := now.Sub(h.majoritySince)
 	if without < patience {
 		return nil
 	}
-	return h.leaderless(without, " although a majority of its servers is up:")
+	return h.noLeaderError(without, " although a majority of its servers is up:")
 }
 
-// leaderless returns the error that the cluster has had no leader for a time, with the servers that are up behind the
-// words intro. The caller holds the lock.
-func (h *headless) leaderless(without time.Duration, intro string) error {
-	up := slices.Sorted(maps.Keys(h.found))
+// noLeaderError returns the error that ends the run: the cluster has had no leader for this duration. The error names
+// the servers that are up, behind upWords, the text that introduces them. The caller holds the lock.
+func (h *headless) noLeaderError(duration time.Duration, upWords string) error {
+	up := slices.Sorted(maps.Keys(h.upWithoutLeader))
 	next := "resume the run"
-	if !h.begun {
+	if !h.runOpened {
 		next = "start or resume the run"
 	}
 	return fmt.Errorf("the cluster has elected no leader for %v%s %s (start the others, and look whether the disk of one "+
-		"is full or was emptied; then %s)", without.Round(time.Second), intro, strings.Join(up, ", "), next)
+		"is full or was emptied; then %s)", duration.Round(time.Second), upWords, strings.Join(up, ", "), next)
 }

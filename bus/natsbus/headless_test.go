@@ -51,10 +51,10 @@ func TestHeadless_MajorityIsUp(t *testing.T) {
 		"a server forgotten":     {3, []look{{"a", 0}, {"b", 2}, {"b", 14}, {"b", 21}, {"b", 22}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := headless{size: test.size, begun: true}
+			h := headless{size: test.size, runOpened: true}
 			var err error
 			for _, l := range test.looks {
-				err = h.silent(l.server, at(l.seconds))
+				err = h.noteSilence(l.server, at(l.seconds))
 			}
 			if got := err != nil; got != test.want {
 				t.Errorf("got %v, want an error: %v", err, test.want)
@@ -64,11 +64,11 @@ func TestHeadless_MajorityIsUp(t *testing.T) {
 }
 
 func TestHeadless_NamesServers(t *testing.T) {
-	h := headless{size: 3, begun: true}
+	h := headless{size: 3, runOpened: true}
 	begin := time.Now()
 	for i := range 30 {
 		name := []string{"s2", "s1"}[i%2]
-		err := h.silent(name, begin.Add(time.Duration(i)*time.Second))
+		err := h.noteSilence(name, begin.Add(time.Duration(i)*time.Second))
 		if err == nil {
 			continue
 		}
@@ -82,14 +82,14 @@ func TestHeadless_NamesServers(t *testing.T) {
 }
 
 func TestHeadless_AnswerEndsSilence(t *testing.T) {
-	h := headless{size: 3, begun: true}
+	h := headless{size: 3, runOpened: true}
 	begin := time.Now()
 	for i := range 100 {
 		name := []string{"s2", "s1"}[i%2]
 		if i%20 == 19 {
-			h.answered()
+			h.noteAnswer()
 		}
-		if err := h.silent(name, begin.Add(time.Duration(i)*time.Second)); err != nil {
+		if err := h.noteSilence(name, begin.Add(time.Duration(i)*time.Second)); err != nil {
 			t.Fatalf("after %d s: %v", i, err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestHeadless_BeforeRun(t *testing.T) {
 		// The first request fails after 12 s, and the connection moves each 10 s.
 		second := 12 + i
 		name := []string{"s1", "s2", "s3"}[min(i/10, 2)]
-		err := h.silent(name, begin.Add(time.Duration(second)*time.Second))
+		err := h.noteSilence(name, begin.Add(time.Duration(second)*time.Second))
 		if err == nil {
 			continue
 		}
@@ -119,13 +119,13 @@ func TestHeadless_BeforeRun(t *testing.T) {
 // Where too few servers are up, the run ends within a minute, too, before it is opened and later.
 func TestHeadless_MinorityIsUp(t *testing.T) {
 	for _, begun := range []bool{false, true} {
-		h := headless{size: 3, begun: begun}
+		h := headless{size: 3, runOpened: begun}
 		begin := time.Now()
 		var err error
 		second := 11
 		for err == nil && second < 60 {
 			second++
-			err = h.silent("s1", begin.Add(time.Duration(second)*time.Second))
+			err = h.noteSilence("s1", begin.Add(time.Duration(second)*time.Second))
 		}
 		if err == nil || second != 52 || !strings.Contains(err.Error(), "no leader for 40s; up is s1 (start the others") {
 			t.Errorf("opened %v, after %d s: %v", begun, second, err)

@@ -303,9 +303,11 @@ func (h *Host) copySum(ctx context.Context, message *bus.Sum, r *bus.Result) err
 		return err
 	}
 	limit := h.conn.NATS().MaxPayload()
-	// A value has 8 bytes. The elements of client states have 4, so twice as many fit into a chunk.
-	size := min(sumChunkBytes, int(limit)-proto.Size(message)-1024) / 8
-	if size < 1 {
+	// The first message has the clients beside its chunk. A value of the sum has 8 bytes; the elements of client states
+	// and of buffers have 4, so twice as many fit into a chunk.
+	valuesEach := min(sumChunkBytes, int(limit)-proto.Size(message)-fieldBytes) / 8
+	elementsEach := 2 * valuesEach
+	if valuesEach < 1 {
 		return fmt.Errorf(
 			"bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients",
 			message.Job,
@@ -314,10 +316,12 @@ func (h *Host) copySum(ctx context.Context, message *bus.Sum, r *bus.Result) err
 		)
 	}
 	// The chunks of values come first, then those of the client states, then those of the buffers.
-	values := slices.Collect(slices.Chunk(r.Values, size))
-	states := slices.Collect(slices.Chunk(slices.Concat(r.ClientStates...), 2*size))
-	buffers := slices.Collect(slices.Chunk(slices.Concat(r.Buffers...), 2*size))
-	chunks := len(values) + len(states) + len(buffers)
+	values := slices.Collect(slices.Chunk(r.Values, valuesEach))
+	states := slices.Collect(slices.Chunk(slices.Concat(r.ClientStates...), elementsEach))
+	buffers := slices.Collect(slices.Chunk(slices.Concat(r.Buffers...), elementsEach))
+	firstState := len(values)
+	firstBuffer := firstState + len(states)
+	chunks := firstBuffer + len(buffers)
 	message.Chunks = uint32(chunks)
 	for i := range chunks {
 		message.Chunk = uint32(i)
@@ -325,12 +329,12 @@ func (h *Host) copySum(ctx context.Context, message *bus.Sum, r *bus.Result) err
 		message.Variates = nil
 		message.Buffers = nil
 		switch {
-		case i < len(values):
+		case i < firstState:
 			message.Values = vector.Bytes(values[i])
-		case i < len(values)+len(states):
-			message.Variates = vector.Bytes(states[i-len(values)])
+		case i < firstBuffer:
+			message.Variates = vector.Bytes(states[i-firstState])
 		default:
-			message.Buffers = vector.Bytes(buffers[i-len(values)-len(states)])
+			message.Buffers = vector.Bytes(buffers[i-firstBuffer])
 		}
 		// The clients and their losses are in the first message alone.
 		if i == 1 {

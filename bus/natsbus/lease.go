@@ -57,8 +57,9 @@ type lease struct {
 	// copies is the number of copies of a new bucket: bucketConfig.Replicas at first, and 1 after a bucket without
 	// a leader was deleted.
 	copies int
-	// calmSince is when the bucket was last deleted or given more copies.
-	calmSince time.Time
+	// bucketChanged is when the bucket was last deleted or given more copies, or when that was last tried; zero
+	// before.
+	bucketChanged time.Time
 
 	// fence is the coordinator's token.
 	fence fence
@@ -257,7 +258,7 @@ func (l *lease) renew(ctx context.Context) error {
 	l.kv = nil
 	l.revision = noRevision
 	l.copies = 1
-	l.calmSince = time.Now()
+	l.bucketChanged = time.Now()
 	deletion := l.leaderless.deleteStream(ctx, l.stream(), l.stream())
 	// Only the failure to delete the bucket may be one for good.
 	if deletion != nil {
@@ -323,13 +324,14 @@ func (l *lease) makeBucket(ctx context.Context, copies int) (kv jetstream.KeyVal
 	return kv, nil
 }
 
-// raiseCopies gives a bucket that was made again with fewer copies all of them, once raiseAfter has passed. If
-// the cluster cannot do that yet, a call after another raiseAfter tries again; the bucket works as it is.
+// raiseCopies gives a bucket that was made again with fewer copies all of them, once raiseAfter has passed since it
+// was last changed. If the cluster cannot do that yet, a call after another raiseAfter tries again; the bucket works
+// as it is.
 func (l *lease) raiseCopies(ctx context.Context) {
-	if l.copies >= l.bucketConfig.Replicas || time.Since(l.calmSince) < raiseAfter {
+	if l.copies >= l.bucketConfig.Replicas || time.Since(l.bucketChanged) < raiseAfter {
 		return
 	}
-	l.calmSince = time.Now()
+	l.bucketChanged = time.Now()
 	attempt, cancel := l.conn.Attempt(ctx, renewalAttempt)
 	defer cancel()
 	if _, err := l.makeBucket(attempt, l.bucketConfig.Replicas); err == nil {
@@ -439,11 +441,11 @@ func (l *lease) notHeld() error {
 	return fmt.Errorf("%w: %w", errNotHeld, *failure)
 }
 
-// renewUntil renews the lease until ctx ends. It calls taken, and returns, when another coordinator has
-// the lease or the server refuses for good. It calls lapsed, and continues, when another coordinator may
-// have had the lease meanwhile: the lease is held again after it had ended, or hosts have seen a higher
-// fencing token.
-func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
+// renewUntil renews the lease until ctx ends. It calls onTaken with the error for the run, and returns, when another
+// coordinator has the lease or the server refuses for good. It calls onLapsed, and continues, when another
+// coordinator may have had the lease meanwhile, so that messages may be lost: the lease is held again after it had
+// ended, or hosts have seen a higher fencing token than this coordinator's.
+func (l *lease) renewUntil(ctx context.Context, onTaken, onLapsed func(error)) {
 	for range bus.Ticks(ctx, l.bucketConfig.TTL/renewalsPerLease) {
 		ended := false
 		err := l.conn.Do(ctx, "renew the lease of run "+l.run, renewalAttempt, func(ctx context.Context) error {
@@ -458,15 +460,16 @@ func (l *lease) renewUntil(ctx context.Context, taken, lapsed func(error)) {
 		// From now on this coordinator may change nothing of the run.
 		case errors.As(err, &held):
 			l.renewed.Store(nil)
-			taken(l.takenOver(held))
+			onTaken(l.takenOver(held))
 			return
 		case err != nil:
-			taken(err)
+			onTaken(err)
 			return
 		case ended:
-			lapsed(fmt.Errorf("bus: the lease of run %s had ended and is held again: %w", l.run, bus.ErrInterrupted))
+			onLapsed(fmt.Errorf("bus: the lease of run %s had ended and is held again: %w", l.run, bus.ErrInterrupted))
+		// The token was below one that hosts have reported, and is above it now.
 		case l.fence.raiseAboveHeard():
-			lapsed(fmt.Errorf("bus: run %s has had a coordinator with a higher token, which is gone: %w", l.run, bus.ErrInterrupted))
+			onLapsed(fmt.Errorf("bus: run %s has had a coordinator with a higher token, which is gone: %w", l.run, bus.ErrInterrupted))
 		// In calm times the lease's bucket gets back the copies that it has lost with a server.
 		default:
 			l.raiseCopies(ctx)

@@ -29,17 +29,17 @@ const (
 	pendingJobs = 1 << 12
 )
 
-// openStreams makes the run's streams: that of jobs, which is a work queue with a consumer for the
-// run's kernel class, and that of the models' chunks. It empties them last: by then everything has
-// arrived that a dead coordinator of the run had sent. A stream without a leader, from an earlier
-// run, can be neither changed nor emptied, so it is deleted and made again.
+// openStreams makes the run's streams: that of jobs, which is a work queue with a consumer for the run's kernel
+// class, and that of the models' chunks. It empties them last: by then everything has arrived that a dead coordinator
+// of the run had sent. A stream without a leader, from an earlier run, can be neither changed nor emptied, so it is
+// deleted. It is made again with one copy, which needs no election of a leader; raiseCopies adds the others later.
 func (c *Coordinator) openStreams(ctx context.Context) error {
 	copies := c.config.Replicas
 	err := c.request(ctx, "make the streams of run "+c.run, 0, func(ctx context.Context) error {
 		deleted, err := c.deleteLeaderless(ctx)
 		if deleted {
 			copies = 1
-			c.calmSince = time.Now()
+			c.streamsChanged = time.Now()
 		}
 		if err != nil {
 			return err
@@ -328,7 +328,7 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 		for _, job := range lost {
 			// The old messages are removed, so that deliveries to hosts that died
 			// do not count towards MaxDeliver.
-			done = append(done, c.sums.numbers(job)...)
+			done = append(done, c.sums.queueNumbers(job)...)
 		}
 		for _, job := range slices.Concat(lost, slow) {
 			message := c.sums.job(job)
@@ -395,10 +395,10 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 	}
 }
 
-// checkStreams makes the streams again if any of them is gone or incomplete, and returns whether that was
-// necessary. cause is why the check was requested; nil for a periodic check. It tries for as long as a lost
-// connection may stay away. If the cause is a lack of memory, it also waits until the queue has taken all open
-// jobs.
+// checkStreams looks at the streams and makes them again if any of them is gone or incomplete; restored says that
+// this was necessary. cause is why the check was requested, nil for a periodic check. It tries for as long as Conn.Do
+// does, that is for as long as a lost connection may stay away. If the cause is a lack of memory on the server, it
+// also waits until the queue has taken all open jobs.
 func (c *Coordinator) checkStreams(ctx context.Context, cause error) (restored bool, err error) {
 	interrupted := errors.Is(cause, bus.ErrInterrupted)
 	scarce := natsconn.NoMemory(cause)
@@ -407,9 +407,9 @@ func (c *Coordinator) checkStreams(ctx context.Context, cause error) (restored b
 		action = "take the jobs of run " + c.run
 	}
 	err = c.conn.Do(ctx, action, 0, func(ctx context.Context) error {
-		// After a first attempt that was cut short, it is not known how much was made again.
-		gone, err := c.restore(ctx, interrupted || restored)
-		restored = restored || gone
+		// If an earlier attempt was cut short, it is not known how much it has made again, so the chunks are counted.
+		restoredNow, err := c.restore(ctx, interrupted || restored)
+		restored = restored || restoredNow
 		if err == nil && !restored && scarce {
 			err = c.queueUnconfirmed(ctx)
 		}
@@ -484,7 +484,7 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored b
 	if intact {
 		return false, c.raiseCopies(ctx, checks)
 	}
-	c.calmSince = time.Now()
+	c.streamsChanged = time.Now()
 	// The new work queue counts its messages from 1, and has none of the open jobs.
 	c.sums.forgetSent()
 	for _, check := range checks {
@@ -518,15 +518,15 @@ func (c *Coordinator) remake(ctx context.Context, check streamCheck) error {
 	return c.makeStream(attempt, check.stream, copies)
 }
 
-// raiseCopies gives the streams as many copies as the configuration says, if they have fewer since they were
-// made again and raiseAfter has passed. If the cluster cannot do that yet, it returns nil, and a call after
-// another raiseAfter tries again.
+// raiseCopies gives the streams as many copies as the configuration says, if they have fewer because they were made
+// again, and raiseAfter has passed since they were last changed. If the cluster cannot do that yet, it returns nil,
+// and a call after another raiseAfter tries again.
 func (c *Coordinator) raiseCopies(ctx context.Context, checks []streamCheck) error {
 	complete := !slices.ContainsFunc(checks, func(s streamCheck) bool { return s.copies < c.config.Replicas })
-	if complete || time.Since(c.calmSince) < raiseAfter {
+	if complete || time.Since(c.streamsChanged) < raiseAfter {
 		return nil
 	}
-	c.calmSince = time.Now()
+	c.streamsChanged = time.Now()
 	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
 	defer cancel()
 	err := c.makeStreams(attempt, c.config.Replicas)
@@ -544,8 +544,8 @@ type streamCheck struct {
 	intact bool
 	// copies is how many servers are to hold the stream; 0 for a stream that does not answer.
 	copies int
-	// overdueName is the name of the stream or the consumer that has been without a leader for too long. It is
-	// empty if neither has.
+	// overdueName is the name of the stream or the consumer that has been without a leader for so long that the
+	// stream is to be deleted and made again. It is empty if neither has.
 	overdueName string
 	// err is why the state of the stream is not known; nil if it is known.
 	err error
@@ -579,11 +579,11 @@ func (c *Coordinator) probeStream(ctx context.Context, name string, interrupted 
 		return check
 	}
 	if err != nil {
-		return c.failedProbe(check, name, started, fmt.Errorf("bus: look at stream %s: %w", name, err))
+		return c.withFailure(check, name, started, fmt.Errorf("bus: look at stream %s: %w", name, err))
 	}
 	// Servers that hold copies answer also while they have no leader.
 	if !hasLeader(s.CachedInfo().Cluster) {
-		return c.failedProbe(check, name, started, fmt.Errorf("bus: look at stream %s: %w", name, errNoLeader))
+		return c.withFailure(check, name, started, fmt.Errorf("bus: look at stream %s: %w", name, errNoLeader))
 	}
 	c.leaderless.answered(name)
 	state := s.CachedInfo().State
@@ -625,16 +625,17 @@ func (c *Coordinator) probeConsumer(ctx context.Context, check streamCheck, s je
 		err = errNoLeader
 	}
 	if err != nil {
-		return c.failedProbe(check, name, started, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err))
+		return c.withFailure(check, name, started, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err))
 	}
 	c.leaderless.answered(name)
 	check.intact = true
 	return check
 }
 
-// failedProbe completes the check of a stream that failed: name is the stream or the consumer that was asked at the
-// time started, and failure what came of it.
-func (c *Coordinator) failedProbe(check streamCheck, name string, started time.Time, failure error) streamCheck {
+// withFailure returns the check of a stream with the failure of a request to name, which is the stream or its
+// consumer; the request was sent at the time started. If name has been without a leader for so long that the stream
+// is to be deleted, it is also the check's overdueName.
+func (c *Coordinator) withFailure(check streamCheck, name string, started time.Time, failure error) streamCheck {
 	check.err = failure
 	if c.leaderless.isOverdue(name, started, failure) {
 		check.overdueName = name
@@ -669,7 +670,7 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 		return
 	}
 	var j *bus.Job
-	c.sums.withNumber(a.Sequence, func(o *openJob) { j = o.job })
+	c.sums.withQueueNumber(a.Sequence, func(o *openJob) { j = o.job })
 	// The job's sum has arrived meanwhile.
 	if j == nil {
 		return

@@ -58,9 +58,9 @@ type hostRegistry struct {
 	mu sync.Mutex
 	// hosts has the last heartbeat of each host that is present, by its name.
 	hosts map[string]presence
-	// changed is called with each host in another process whose number of workers has changed, 0 when the
-	// host has gone; nil if the changes are not watched.
-	changed func(host string, workers int)
+	// workersChanged is called with each host in another process whose number of workers has changed, 0 when the host
+	// has gone; nil if the changes are not watched.
+	workersChanged func(host string, workers int)
 }
 
 // presence is the content of a host's last heartbeat.
@@ -120,11 +120,10 @@ func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool, seenFe
 	return joined, first, request.Fence
 }
 
-// update takes a heartbeat, by which a host joins, stays, changes its number of workers, or leaves.
-// It returns the name of a host that has joined or changed, empty if none has, and whether no host
-// was present before. It gives notice of such hosts, and of those that leave, if they are in other
-// processes.
-func (r *hostRegistry) update(heartbeat *bus.InfoRequest) (changed string, first bool) {
+// update takes a heartbeat, by which a host joins, stays, changes its number of workers, or leaves. changed is the
+// name of a host that has joined or changed its workers, empty if none has. isFirst says that no host was present
+// before this heartbeat. update gives notice of hosts in other processes that join, change or leave.
+func (r *hostRegistry) update(heartbeat *bus.InfoRequest) (changed string, isFirst bool) {
 	after := presence{
 		workers:  int(min(heartbeat.Workers, maxWorkers)),
 		local:    heartbeat.Local,
@@ -132,7 +131,7 @@ func (r *hostRegistry) update(heartbeat *bus.InfoRequest) (changed string, first
 	}
 	r.mu.Lock()
 	before, present := r.hosts[heartbeat.Host]
-	first = len(r.hosts) == 0
+	isFirst = len(r.hosts) == 0
 	var notice bus.Notice
 	switch {
 	case heartbeat.Leaves && present:
@@ -157,7 +156,7 @@ func (r *hostRegistry) update(heartbeat *bus.InfoRequest) (changed string, first
 	if notice.Text != "" && !after.local {
 		r.Notice(notice)
 	}
-	return changed, first
+	return changed, isFirst
 }
 
 // remove forgets a host: it gets no more tasks, and its jobs are queued again. The caller holds the
@@ -169,20 +168,20 @@ func (r *hostRegistry) remove(host string) {
 	r.jobs.Leave(host)
 }
 
-// reportChange calls changed, if it is set, with a host whose number of workers has changed. Hosts of this
+// reportChange calls workersChanged, if it is set, with a host whose number of workers has changed. Hosts of this
 // process are left out. The caller holds the lock.
 func (r *hostRegistry) reportChange(host string, p presence) {
-	if r.changed != nil && !p.local {
-		r.changed(host, p.workers)
+	if r.workersChanged != nil && !p.local {
+		r.workersChanged(host, p.workers)
 	}
 }
 
-// watch has changed called at once with each host that is present, and later with every change. It replaces
-// the function of an earlier call.
+// watch sets the function that is called with every change of the workers of a host in another process. It calls the
+// function at once for each such host that is present. A second call replaces the function of the first.
 func (r *hostRegistry) watch(changed func(host string, workers int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.changed = changed
+	r.workersChanged = changed
 	for _, host := range slices.Sorted(maps.Keys(r.hosts)) {
 		r.reportChange(host, r.hosts[host])
 	}

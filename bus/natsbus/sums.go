@@ -33,8 +33,8 @@ type sumCollector struct {
 	mu sync.Mutex
 	// jobs are the open jobs, by their numbers.
 	jobs map[uint64]*openJob
-	// lastNumber is the highest number that the work queue is known to have given to a message.
-	lastNumber uint64
+	// lastQueueNumber is the highest number that the work queue is known to have given to a message.
+	lastQueueNumber uint64
 	// spare is memory for the values of sums, which the coordinator reads until it has decided on them.
 	spare [][]int64
 }
@@ -49,26 +49,28 @@ const (
 	maxSpare = 4
 )
 
-// openJob is a job whose sum has not been accepted yet. If confirmation is nil and number is 0, no message of the job
-// is in the queue or under way to it, so it must be sent again.
+// openJob is a job whose sum has not been accepted yet. If confirmation is nil and queueNumber is 0, no message of
+// the job is in the queue or under way to it, so it must be sent again.
 type openJob struct {
 	job *bus.Job
 	// confirmation will be the work queue's confirmation of the job's newest message; nil if no
 	// confirmation is expected.
 	confirmation jetstream.PubAckFuture
-	// number is the number of the newest message in the queue; 0 until the queue has confirmed it.
-	number uint64
-	// olderNumbers are the numbers of the job's earlier messages, which must be removed from the queue like the newest
+	// queueNumber is the number that the work queue has given to the job's newest message; 0 until the queue has
+	// confirmed that message.
+	queueNumber uint64
+	// olderQueueNumbers are those of the job's earlier messages, which must be removed from the queue like the newest
 	// one.
-	olderNumbers []uint64
+	olderQueueNumbers []uint64
 	// damaged is how many of the job's messages a trainer found damaged.
 	damaged int
 	// awaitsDecision says that a complete sum waits for the coordinator's decision.
 	awaitsDecision bool
 	// repeats are repeats of that sum, which are answered together with it.
 	repeats []*nats.Msg
-	// parts are the chunks of incomplete sums, by trainer. A chunk that has not arrived is nil.
-	parts map[string][]*bus.Sum
+	// chunksByTrainer are the chunks of incomplete sums, in the order of the sum, by the trainer that sends them. A
+	// chunk that has not arrived is nil.
+	chunksByTrainer map[string][]*bus.Sum
 	// joinedValues are the values of the sum that waits for the decision, if they came in chunks.
 	joinedValues []int64
 }
@@ -76,7 +78,7 @@ type openJob struct {
 // unqueue notes that the job's newest message is not in the queue any more.
 func (o *openJob) unqueue() {
 	o.confirmation = nil
-	o.number = 0
+	o.queueNumber = 0
 }
 
 // joinChunks makes one result of all chunks of a sum, whose values it writes to the memory given. The first chunk
@@ -187,7 +189,7 @@ func (d *sumCollector) openOrFind(j *bus.Job) (queued bool) {
 	defer d.mu.Unlock()
 	o := d.jobs[j.Job]
 	if o == nil {
-		o = &openJob{parts: map[string][]*bus.Sum{}}
+		o = &openJob{chunksByTrainer: map[string][]*bus.Sum{}}
 		d.jobs[j.Job] = o
 	}
 	o.job = j
@@ -209,13 +211,13 @@ func (d *sumCollector) job(number uint64) (j *bus.Job) {
 	return j
 }
 
-// withNumber calls f, while the lock is held, with the open job whose newest message has this number
-// in the work queue. It does nothing if there is no such job.
-func (d *sumCollector) withNumber(number uint64, f func(*openJob)) {
+// withQueueNumber calls f, while the lock is held, with the open job whose newest message has this number in the work
+// queue. It does nothing if there is no such job.
+func (d *sumCollector) withQueueNumber(number uint64, f func(*openJob)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range d.jobs {
-		if d.noteConfirmation(o) && o.number == number {
+		if d.noteConfirmation(o) && o.queueNumber == number {
 			f(o)
 			return
 		}
@@ -228,10 +230,10 @@ func (d *sumCollector) noteSent(job uint64, f jetstream.PubAckFuture) {
 	d.withJob(job, func(o *openJob) {
 		// noteConfirmation has set o.number to that of the message before.
 		if d.noteConfirmation(o) {
-			o.olderNumbers = append(o.olderNumbers, o.number)
+			o.olderQueueNumbers = append(o.olderQueueNumbers, o.queueNumber)
 		}
 		o.confirmation = f
-		o.number = 0
+		o.queueNumber = 0
 	})
 }
 
@@ -250,7 +252,7 @@ func (d *sumCollector) listUnqueued() (list []*bus.Job) {
 			default:
 			}
 		}
-		isUnqueued := o.confirmation == nil && o.number == 0
+		isUnqueued := o.confirmation == nil && o.queueNumber == 0
 		if isUnqueued {
 			list = append(list, o.job)
 		}
@@ -264,49 +266,49 @@ func (d *sumCollector) listUnqueued() (list []*bus.Job) {
 func (d *sumCollector) noteQueued(job, number uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lastNumber = max(d.lastNumber, number)
+	d.lastQueueNumber = max(d.lastQueueNumber, number)
 	if o := d.jobs[job]; o != nil {
-		o.number = number
+		o.queueNumber = number
 	}
 }
 
-// numbers returns the numbers of all messages of an open job in the work queue, as far as they are
-// confirmed.
-func (d *sumCollector) numbers(job uint64) (list []uint64) {
+// queueNumbers returns the numbers of all messages of an open job in the work queue, as far as they are confirmed.
+func (d *sumCollector) queueNumbers(job uint64) (list []uint64) {
 	d.withJob(job, func(o *openJob) {
-		list = slices.Clone(o.olderNumbers)
+		list = slices.Clone(o.olderQueueNumbers)
 		if d.noteConfirmation(o) {
-			list = append(list, o.number)
+			list = append(list, o.queueNumber)
 		}
 	})
 	return list
 }
 
-// noteConfirmation notes the number of a job's newest message if the work queue has confirmed it, and reports
-// whether it has. The caller holds the lock.
+// noteConfirmation sets o.queueNumber if the work queue has confirmed the job's newest message by now, and reports
+// whether it has. It does not wait. The caller holds the lock.
 func (d *sumCollector) noteConfirmation(o *openJob) bool {
-	if o.confirmation != nil && o.number == 0 {
+	if o.confirmation != nil && o.queueNumber == 0 {
 		select {
 		case ack := <-o.confirmation.Ok():
-			o.number = ack.Sequence
-			d.lastNumber = max(d.lastNumber, ack.Sequence)
+			o.queueNumber = ack.Sequence
+			d.lastQueueNumber = max(d.lastQueueNumber, ack.Sequence)
 		default:
 		}
 	}
-	return o.number != 0
+	return o.queueNumber != 0
 }
 
-// countQueued returns how many open jobs have a confirmed message in the work queue with a number up to
-// limit, and the highest number that the queue is known to have given.
+// countQueued returns how many open jobs have a message in the work queue, confirmed and with a number up to limit,
+// and the highest number that the queue is known to have given. The queue must hold at least that many messages and
+// have given that number, or it has lost some (see probeStream).
 func (d *sumCollector) countQueued(limit uint64) (jobs, last uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range d.jobs {
-		if d.noteConfirmation(o) && o.number <= limit {
+		if d.noteConfirmation(o) && o.queueNumber <= limit {
 			jobs++
 		}
 	}
-	return jobs, d.lastNumber
+	return jobs, d.lastQueueNumber
 }
 
 // forgetSent forgets under which numbers jobs are in the work queue, because the queue was made
@@ -314,21 +316,21 @@ func (d *sumCollector) countQueued(limit uint64) (jobs, last uint64) {
 func (d *sumCollector) forgetSent() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lastNumber = 0
+	d.lastQueueNumber = 0
 	for _, o := range d.jobs {
 		o.unqueue()
-		o.olderNumbers = nil
+		o.olderQueueNumbers = nil
 	}
 }
 
 // noteUnqueued notes that the message with this number is not in the queue any more, although its job is open.
-func (d *sumCollector) noteUnqueued(number uint64) { d.withNumber(number, (*openJob).unqueue) }
+func (d *sumCollector) noteUnqueued(number uint64) { d.withQueueNumber(number, (*openJob).unqueue) }
 
 // unqueueDamaged notes that a host has terminated the message with this number in the queue, because it arrived
 // damaged. The message's job then counts as not queued, so it will be sent again. It returns the number of that
 // job and how often this has happened to it; both are 0 if the message is of no open job.
 func (d *sumCollector) unqueueDamaged(number uint64) (job uint64, times int) {
-	d.withNumber(number, func(o *openJob) {
+	d.withQueueNumber(number, func(o *openJob) {
 		o.unqueue()
 		o.damaged++
 		job = o.job.Job
@@ -346,7 +348,7 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	}
 	accept := s.Accept
 	s.Accept = func() {
-		numbers := c.sums.numbers(s.Job)
+		numbers := c.sums.queueNumbers(s.Job)
 		// The trainer's own acknowledgement removes the only message.
 		if len(numbers) == 1 {
 			numbers = nil
@@ -430,7 +432,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	}
 	o.awaitsDecision = true
 	// The chunks of all trainers are dropped, since the job has its sum.
-	clear(o.parts)
+	clear(o.chunksByTrainer)
 	// Memory in which chunks were joined is used again for the next sum. The values that a handle stands for are the
 	// trainer's own memory, which is not used again.
 	o.joinedValues = nil
@@ -451,9 +453,9 @@ func (d *sumCollector) undecided(o *openJob, complete *bus.Result, m *nats.Msg) 
 	}
 }
 
-// add takes one message of a sum of job o. It returns the sum when it is complete, and nil before.
-// Chunks may arrive in any order and repeatedly. The values of a sum with a handle are in the shared
-// store. The caller holds the lock.
+// add takes one message of a sum of job o, which is the whole sum or one of its chunks. It returns the sum when it is
+// complete, and nil before. Chunks may arrive in any order and repeatedly. A message with a handle, from a trainer in
+// this process, is a whole sum, whose values are in the shared store. The caller holds the lock.
 func (d *sumCollector) add(o *openJob, message *bus.Sum) (*bus.Result, error) {
 	// The trainer is in this process and sends no values.
 	if message.Handle != nil {
@@ -462,14 +464,14 @@ func (d *sumCollector) add(o *openJob, message *bus.Sum) (*bus.Result, error) {
 	if int(message.Params) > o.job.SumLength() {
 		return nil, bus.Fault("sum", "params", message.Params, fmt.Sprint("at most the job's, ", o.job.SumLength()))
 	}
-	chunks, started := o.parts[message.Trainer]
+	chunks, started := o.chunksByTrainer[message.Trainer]
 	// A trainer that divides the sum otherwise than before has started over.
 	if len(chunks) != int(message.Chunks) {
-		if !started && message.Chunks > 1 && len(o.parts) >= maxAssemblies {
+		if !started && message.Chunks > 1 && len(o.chunksByTrainer) >= maxAssemblies {
 			return nil, fmt.Errorf("bus: sum of job %d: %d trainers send it in chunks already", message.Job, maxAssemblies)
 		}
 		chunks = make([]*bus.Sum, message.Chunks)
-		o.parts[message.Trainer] = chunks
+		o.chunksByTrainer[message.Trainer] = chunks
 	}
 	chunks[message.Chunk] = message
 	values, err := o.checkSizes(chunks, int(message.Params))
@@ -480,7 +482,7 @@ func (d *sumCollector) add(o *openJob, message *bus.Sum) (*bus.Result, error) {
 	if slices.Contains(chunks, nil) {
 		return nil, nil
 	}
-	delete(o.parts, message.Trainer)
+	delete(o.chunksByTrainer, message.Trainer)
 	return o.joinChunks(chunks, d.spareMemory(values))
 }
 

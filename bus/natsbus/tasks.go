@@ -27,6 +27,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	}
 	c.sending.Lock()
 	defer c.sending.Unlock()
+	// Without a registry all hosts are in this process, and any of them may take the task.
 	if c.hosts == nil {
 		return c.publishTask(client, t, placement.Target{})
 	}
@@ -41,8 +42,9 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	return c.publishTask(client, t, c.hosts.placement.Place())
 }
 
-// publishTask sends a task to the target host, or to any host where the target is the zero value. Over a
-// connection that is away the task is lost; it is sent again when the connection is back.
+// publishTask sends a task to the target host, on the subject of that host's tasks, or to any host where the target
+// has no verb. The plan will repeat the target's token. Over a connection that is away the task is lost without an
+// error; it is sent again when the connection is back.
 func (c *Coordinator) publishTask(client int, t *bus.Task, target placement.Target) (err error) {
 	t.Placement = target.Token
 	c.buffer, err = bus.Marshal(c.buffer[:0], t)
@@ -57,8 +59,8 @@ func (c *Coordinator) publishTask(client int, t *bus.Task, target placement.Targ
 }
 
 // onPlan handles a message with plans: that of the client in the subject, and in its field Others those of further
-// clients. Plans come from hosts, never from devices, so an invalid one is
-// the fault of a broken host: it ends the run, since the virtual clock would wait for that plan forever.
+// clients. Plans come from hosts, never from devices, so an invalid one is the fault of a broken host: it ends the
+// run, since the virtual clock would wait for that plan forever.
 func (c *Coordinator) onPlan(m *nats.Msg) {
 	client, ok := c.subject.Client(m.Subject, subject.Plan)
 	if !ok || natsconn.Relayed(m) {
@@ -75,8 +77,8 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 		c.arrived = append(c.arrived, bus.ClientPlan{Client: int(nested.Client), Plan: nested})
 	}
 	plan.Others = nil
-	// A plan with a token of another coordinator's placement answers that coordinator's task, as does one with a
-	// higher fencing token.
+	// A plan with a higher fencing token, or with a token of another coordinator's placement, answers a task of that
+	// other coordinator.
 	if c.hosts != nil {
 		c.lease.fence.hear(plan.Fence)
 		c.arrived = slices.DeleteFunc(c.arrived, func(p bus.ClientPlan) bool {
@@ -87,11 +89,11 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 }
 
 const (
-	// stallAfter is how long no plan may arrive before hosts that have not answered
-	// all of their tasks are passed over, if others have answered theirs. It doubles
-	// with each such stall until a plan arrives.
+	// stallAfter is how long no plan may arrive before hosts that have not answered all of their tasks are passed
+	// over, if others have answered theirs. It doubles with each time that hosts were passed over since the last
+	// plan.
 	stallAfter = 50 * time.Millisecond
-	// maxStalls is how often stallAfter doubles at most.
+	// maxStalls is how often the time doubles at most.
 	maxStalls = 16
 )
 
@@ -100,12 +102,12 @@ const (
 type planWait struct {
 	// timer runs while plans are waited for. It calls onNoPlan.
 	timer *time.Timer
-	// stalls is how often hosts were passed over since the last plan.
-	stalls atomic.Int32
-	// step is the time.Duration that the timer was set to.
-	step atomic.Int64
-	// waited is the time.Duration without a plan before the timer was set.
-	waited atomic.Int64
+	// timesPassedOver is how often hosts were passed over since the last plan, at most maxStalls.
+	timesPassedOver atomic.Int32
+	// timerDuration is the time.Duration that the timer was last set to.
+	timerDuration atomic.Int64
+	// waitedBefore is the time.Duration without a plan before the timer was last set.
+	waitedBefore atomic.Int64
 }
 
 // TakePlans waits for plans and returns all that have arrived; buf becomes the buffer of a later
@@ -121,40 +123,40 @@ func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bu
 		c.sending.Lock()
 		c.batchBegun = false
 		c.sending.Unlock()
-		step = min(step, stallAfter<<c.wait.stalls.Load())
+		step = min(step, stallAfter<<c.wait.timesPassedOver.Load())
 	}
-	c.wait.waited.Store(0)
-	c.wait.step.Store(int64(step))
+	c.wait.waitedBefore.Store(0)
+	c.wait.timerDuration.Store(int64(step))
 	c.wait.timer.Reset(step)
 	defer c.wait.timer.Stop()
 	plans, err := c.plans.Take(ctx, buf)
 	if err == nil {
-		c.wait.stalls.Store(0)
+		c.wait.timesPassedOver.Store(0)
 	}
 	return plans, err
 }
 
-// onNoPlan is called when no plan has arrived for the timer's step. If a host is late while others have
-// answered, TakePlans returns an error, after which the open tasks are sent again, to those others.
-// Otherwise the wait continues with a longer step, until PlanPatience is over: then TakePlans returns
-// an error after which all open tasks are sent again.
+// onNoPlan is called by the timer when no plan has arrived for as long as the timer was set to. If a host is late
+// while others have answered, the late one is passed over: TakePlans returns an error, after which the open tasks are
+// sent again, to those others. Otherwise the timer is set again, to twice the time, until PlanPatience is over in
+// all: then TakePlans returns an error after which all open tasks are sent again.
 func (c *Coordinator) onNoPlan() {
 	// A plan has just arrived, so TakePlans does not wait any more.
 	if c.plans.Waiting() == 0 {
 		return
 	}
 	w := &c.wait
-	step := time.Duration(w.step.Load())
-	waited := time.Duration(w.waited.Add(int64(step)))
+	step := time.Duration(w.timerDuration.Load())
+	waited := time.Duration(w.waitedBefore.Add(int64(step)))
 	if c.hosts != nil && c.hosts.placement.Stalled() {
-		w.stalls.Store(min(w.stalls.Load()+1, maxStalls))
+		w.timesPassedOver.Store(min(w.timesPassedOver.Load()+1, maxStalls))
 		c.plans.Signal(fmt.Errorf("bus: run %s: a host does not answer, others do: %w", c.run, bus.ErrInterrupted))
 		return
 	}
 	// The hosts may just be slow, so the wait continues with a doubled step.
 	if remaining := c.config.PlanPatience - waited; remaining > 0 {
 		step = min(2*step, remaining)
-		w.step.Store(int64(step))
+		w.timerDuration.Store(int64(step))
 		w.timer.Reset(step)
 		return
 	}

@@ -47,18 +47,18 @@ type Jobs struct {
 	paces map[bus.JobKind][]float64
 	// lost are the jobs that only hosts held which are gone.
 	lost []uint64
-	// done are the numbers of messages in the queue whose jobs are finished.
-	done []uint64
+	// finishedMessages are the numbers of messages in the queue whose jobs are finished, until Due returns them.
+	finishedMessages []uint64
 
-	// removed are the numbers of the messages that were last removed from the queue.
-	removed []uint64
+	// removedMessages are the numbers of the messages that were last removed from the queue, at most keptRemoved.
+	removedMessages []uint64
 }
 
 // openJob is a job whose sum was not accepted yet.
 type openJob struct {
 	kind bus.JobKind
-	// units is the amount of work, see the function workUnits.
-	units float64
+	// workUnits is the amount of work, see the function unitsOf; at least 1.
+	workUnits float64
 	// copies is how often the job was put into the queue.
 	copies int
 	// queued is when the job was last put into the queue.
@@ -91,9 +91,9 @@ func NewJobs(now func() time.Time) *Jobs {
 	}
 }
 
-// workUnits returns the amount of work of a job: the number of local steps on minibatches of the run's size,
-// or the number of samples to be evaluated.
-func workUnits(job *bus.Job) (n float64) {
+// unitsOf returns the amount of work of a job: the number of local steps on minibatches of the run's size, or the
+// number of samples to be evaluated.
+func unitsOf(job *bus.Job) (n float64) {
 	for _, c := range job.Clients {
 		steps := float64(c.LocalSteps)
 		// A client may have minibatches of its own size; 0 stands for the run's.
@@ -108,14 +108,14 @@ func workUnits(job *bus.Job) (n float64) {
 	return n
 }
 
-// Open notes that job was put into the queue, for the first time or again. From now on it counts as
-// waiting until a host reports it.
+// Open notes that job was put into the queue, for the first time or again. From now on it counts as waiting in the
+// queue until a host reports that it has taken the job.
 func (j *Jobs) Open(job *bus.Job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	o := j.open[job.Job]
 	if o == nil {
-		o = &openJob{kind: job.Kind, units: max(workUnits(job), 1)}
+		o = &openJob{kind: job.Kind, workUnits: max(unitsOf(job), 1)}
 		j.open[job.Job] = o
 	}
 	o.copies++
@@ -130,7 +130,7 @@ func (j *Jobs) Close(job uint64, host string, numbers []uint64) {
 	defer j.mu.Unlock()
 	o := j.open[job]
 	delete(j.open, job)
-	j.done = append(j.done, numbers...)
+	j.finishedMessages = append(j.finishedMessages, numbers...)
 	if h := j.hosts[host]; h != nil {
 		// The time that the job took counts only where the host has reported when it took it.
 		if since, held := h.jobs[job]; held && o != nil {
@@ -152,7 +152,7 @@ func (j *Jobs) Close(job uint64, host string, numbers []uint64) {
 
 // addPace notes how long a job took.
 func (j *Jobs) addPace(o *openJob, took time.Duration) {
-	paces := append(j.paces[o.kind], took.Seconds()/o.units)
+	paces := append(j.paces[o.kind], took.Seconds()/o.workUnits)
 	j.paces[o.kind] = paces[max(0, len(paces)-keptPaces):]
 }
 
@@ -161,15 +161,15 @@ func (j *Jobs) addPace(o *openJob, took time.Duration) {
 func (j *Jobs) Remove(number uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.removed = append(j.removed, number)
-	j.removed = j.removed[max(0, len(j.removed)-keptRemoved):]
+	j.removedMessages = append(j.removedMessages, number)
+	j.removedMessages = j.removedMessages[max(0, len(j.removedMessages)-keptRemoved):]
 }
 
 // Removed reports whether a message was removed from the queue on purpose.
 func (j *Jobs) Removed(number uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return slices.Contains(j.removed, number)
+	return slices.Contains(j.removedMessages, number)
 }
 
 // wakeUp wakes the goroutine that acts on Due.
@@ -227,19 +227,19 @@ func (j *Jobs) Leave(host string) {
 	j.wakeUp()
 }
 
-// isHeld reports whether a present host holds a job (held), and whether a host that is not slow does (heldWell).
-func (j *Jobs) isHeld(job uint64) (held, heldWell bool) {
+// isHeld reports whether a present host has a job (held), and whether a host has it that is not slow (heldByQuick).
+func (j *Jobs) isHeld(job uint64) (held, heldByQuick bool) {
 	for _, h := range j.hosts {
 		if _, holding := h.jobs[job]; holding {
 			held = true
-			heldWell = heldWell || !h.slow
+			heldByQuick = heldByQuick || !h.slow
 		}
 	}
-	return held, heldWell
+	return held, heldByQuick
 }
 
-// idle returns the number of workers without a job, over all hosts.
-func (j *Jobs) idle() (n int) {
+// idleWorkers returns the number of workers without a job, over all hosts.
+func (j *Jobs) idleWorkers() (n int) {
 	for _, h := range j.hosts {
 		n += max(0, h.workers-len(h.jobs))
 	}
@@ -254,12 +254,12 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	lost = j.lost
-	done = j.done
+	done = j.finishedMessages
 	j.lost = nil
-	j.done = nil
+	j.finishedMessages = nil
 	lost = slices.DeleteFunc(lost, func(job uint64) bool { return j.open[job] == nil })
 	now := j.now()
-	idle := j.idle()
+	idle := j.idleWorkers()
 	for _, job := range slices.Sorted(maps.Keys(j.open)) {
 		if idle <= 0 {
 			break
@@ -268,7 +268,7 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 		if o.copies >= maxCopies || slices.Contains(lost, job) {
 			continue
 		}
-		held, heldWell := j.isHeld(job)
+		held, heldByQuick := j.isHeld(job)
 		// No host has taken the job from the queue, or the one that did has it no longer.
 		waitsInQueue := o.taken.IsZero() || !held
 		if waitsInQueue {
@@ -281,7 +281,7 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 			idle--
 			continue
 		}
-		isSlow := !heldWell || now.Sub(o.taken) > j.expected(o)
+		isSlow := !heldByQuick || now.Sub(o.taken) > j.slowAfter(o)
 		if isSlow {
 			slow = append(slow, job)
 			idle--
@@ -290,10 +290,10 @@ func (j *Jobs) Due() (lost, slow, done []uint64) {
 	return lost, slow, done
 }
 
-// expected returns how long a job may take before it counts as slow: slowJobFactor times the time that its units
-// of work take at the median pace (seconds for a unit) of the last jobs of its kind, and slowJobTolerance. With
-// fewer than pacesNeeded such jobs, no job counts as slow.
-func (j *Jobs) expected(o *openJob) time.Duration {
+// slowAfter returns how long a job may take before it counts as slow: slowJobFactor times the time that its units of
+// work take at the median pace (seconds for a unit) of the last jobs of its kind, and slowJobTolerance. With fewer
+// than pacesNeeded such jobs, no job counts as slow.
+func (j *Jobs) slowAfter(o *openJob) time.Duration {
 	const forever = 1 << 62
 	paces := j.paces[o.kind]
 	if len(paces) < pacesNeeded {
@@ -301,5 +301,5 @@ func (j *Jobs) expected(o *openJob) time.Duration {
 	}
 	paces = slices.SortedFunc(slices.Values(paces), cmp.Compare[float64])
 	median := paces[len(paces)/2]
-	return time.Duration(slowJobFactor*o.units*median*float64(time.Second)) + slowJobTolerance
+	return time.Duration(slowJobFactor*o.workUnits*median*float64(time.Second)) + slowJobTolerance
 }

@@ -59,7 +59,7 @@ func twoHosts(t *testing.T) *jobsBench {
 // A step of a client's own minibatches is as much work as they are larger.
 func TestJobs_UnitsByMinibatch(t *testing.T) {
 	j := &bus.Job{Spec: &bus.Spec{Batch: 8}, Clients: []*bus.ClientWork{{LocalSteps: 10}, {LocalSteps: 10, Batch: 16}, {LocalSteps: 10, Batch: 4}}}
-	if got := workUnits(j); got != 35 {
+	if got := unitsOf(j); got != 35 {
 		t.Errorf("%g units, want 10 + 20 + 5", got)
 	}
 }

@@ -28,9 +28,9 @@ const (
 type Target struct {
 	// Host is the name of the host, empty for any host.
 	Host string
-	// Verb is the verb of the task's subject, by which the host gets it.
+	// Verb is the verb of the task's subject, by which that host gets it; empty for any host.
 	Verb string
-	// Token is the number that the plan repeats.
+	// Token is the number that the task carries and its plan repeats. It says whose answer the plan is.
 	Token uint64
 }
 
@@ -55,13 +55,14 @@ type Table struct {
 	batchStarted time.Duration
 }
 
-// host is what the table knows of one host. Its token changes whenever what it was sent is given up.
+// host is what the table knows of one host. It gets a new token, and counts its tasks from 0, when the tasks that it
+// was sent are given up, because they are sent again to others.
 type host struct {
 	Target
-	// sent counts the tasks with the present token, in this batch.
-	sent int
-	// answered counts those of them that were answered.
-	answered int
+	// batchSent counts the tasks that the host was sent in this batch with its present token.
+	batchSent int
+	// batchAnswered counts those of them that were answered.
+	batchAnswered int
 	// lastAnswer is when the last of them was answered.
 	lastAnswer time.Duration
 
@@ -75,8 +76,9 @@ type host struct {
 	restTime time.Duration
 }
 
-// New makes a table without hosts. verb returns the verb of the tasks for a host, and now the time by a
-// monotonic clock.
+// New makes a table without hosts. verb returns the verb of the subject of tasks for a host, and now the time by a
+// monotonic clock. Tokens count up from a random number, so that a plan for an earlier coordinator of the run has
+// none of this table's.
 func New(verb func(host string) string, now func() time.Duration) *Table {
 	first := bus.FirstNumber()
 	return &Table{
@@ -89,7 +91,7 @@ func New(verb func(host string) string, now func() time.Duration) *Table {
 }
 
 // open returns how many tasks of this batch the host has not answered.
-func (h *host) open() int { return h.sent - h.answered }
+func (h *host) open() int { return h.batchSent - h.batchAnswered }
 
 // renewToken gives a host another token and forgets the tasks that were sent to it: answers that still arrive
 // have the old token and are not counted for the host.
@@ -97,8 +99,8 @@ func (t *Table) renewToken(h *host) {
 	delete(t.tokens, h.Token)
 	t.lastToken++
 	h.Token = t.lastToken
-	h.sent = 0
-	h.answered = 0
+	h.batchSent = 0
+	h.batchAnswered = 0
 	t.tokens[h.Token] = h
 }
 
@@ -114,8 +116,8 @@ func (t *Table) Join(name string) {
 	}
 }
 
-// Leave removes the host with this name, which is not present any more. Plans with its token no
-// longer count as answers.
+// Leave removes the host with this name, which is not present any more. Plans with its token are not counted from now
+// on.
 func (t *Table) Leave(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,8 +132,8 @@ func (t *Table) find(name string) int {
 	return slices.IndexFunc(t.hosts, func(h *host) bool { return h.Host == name })
 }
 
-// rest makes a host rest: for twice as long as the last time, up to firstRest<<maxDoublings, or, if that was
-// long ago, for firstRest.
+// rest gives up the tasks that a host was sent, and gives it no others for a time while other hosts get some: for
+// twice as long as its last rest, up to firstRest<<maxDoublings, or for firstRest if it had none for a while.
 func (t *Table) rest(h *host) {
 	now := t.now()
 	if now-h.restEnded > healthyFactor*h.restTime {
@@ -149,7 +151,7 @@ func (t *Table) rest(h *host) {
 func (t *Table) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Where no host had a task this stays so long that no time exceeds the limit, which does not overflow.
+	// The division keeps the limit below from overflowing if no host had a task.
 	quickest := time.Duration(math.MaxInt64 / slowHostFactor)
 	for _, h := range t.hosts {
 		switch {
@@ -157,14 +159,14 @@ func (t *Table) Begin() {
 		case h.open() > 0:
 			// Some tasks are not answered yet, so the batch continues.
 			return
-		case h.sent > 0:
+		case h.batchSent > 0:
 			quickest = min(quickest, h.lastAnswer-t.batchStarted)
 		}
 	}
 	now := t.now()
 	limit := max(slowHostFactor*quickest, quickest+slowHostTolerance)
 	for _, h := range t.hosts {
-		tooSlow := h.sent > 0 && h.lastAnswer-t.batchStarted > limit
+		tooSlow := h.batchSent > 0 && h.lastAnswer-t.batchStarted > limit
 		switch {
 		case h.resting && now >= h.restsUntil:
 			h.resting = false
@@ -172,8 +174,8 @@ func (t *Table) Begin() {
 		case !h.resting && tooSlow:
 			t.rest(h)
 		}
-		h.sent = 0
-		h.answered = 0
+		h.batchSent = 0
+		h.batchAnswered = 0
 	}
 	t.batchStarted = now
 }
@@ -193,16 +195,16 @@ func (t *Table) Place() Target {
 		}
 	}
 	h := t.turn()
-	h.sent++
+	h.batchSent++
 	return h.Target
 }
 
 // turn returns the host whose turn it is.
 func (t *Table) turn() *host { return t.hosts[t.turns%len(t.hosts)] }
 
-// Answered notes a plan by its token, and reports whether the plan counts. It is false for the answer to a
-// task of another table. A late answer, whose host has another token by now, counts: it may still be the
-// first answer to its task.
+// Answered counts a plan for the host whose present token it has. counts is false for the answer to a task of another
+// table, which the coordinator must not take. It is true for a late answer, whose host has another token by now or is
+// gone: it may still be the first answer to its task.
 func (t *Table) Answered(token uint64) (counts bool) {
 	if !bus.SameNumbering(t.anyHostToken, token) {
 		return false
@@ -213,8 +215,8 @@ func (t *Table) Answered(token uint64) (counts bool) {
 	if h == nil {
 		return true
 	}
-	h.answered++
-	if h.answered == h.sent {
+	h.batchAnswered++
+	if h.batchAnswered == h.batchSent {
 		h.lastAnswer = t.now()
 	}
 	return true
@@ -252,8 +254,8 @@ func (t *Table) Stalled() (resend bool) {
 	return len(resting) > 0
 }
 
-// Reset is called when messages may have been lost. It forgets what the hosts were sent, since all open
-// tasks are sent again.
+// Reset is called when messages may have been lost and all open tasks are sent again. It gives each host a new token
+// and begins a new batch, so that answers to the lost tasks are not counted for a host.
 func (t *Table) Reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -35,7 +35,8 @@ type QSGD struct {
 	Bucket int `key:"bucket" is:"null" range:"[1,1000000000]" unit:"values" help:"values that share a norm; null: the whole update"`
 }
 
-// bucket returns the number of values that share a norm, of an update of this many values.
+// bucket returns the number of values that share a norm, of an update of this many values: all of them if Bucket is
+// 0, which stands for the whole update.
 func (q QSGD) bucket(values int64) int64 {
 	if q.Bucket == 0 {
 		return values

@@ -65,6 +65,8 @@ func (s SparseLoCo) Compressor(int) Compressor {
 	return &sparse{SparseLoCo: s, largest: largest{count: make([]int32, 1<<16)}}
 }
 
+// sparse is the compressor of [SparseLoCo]. It compresses one chunk after the other by largest, which keeps the k
+// largest values of a chunk.
 type sparse struct {
 	SparseLoCo
 	largest
@@ -75,7 +77,8 @@ type sparse struct {
 // random numbers.
 func (s *sparse) Compress(update []float32, draws *rand.PCG) {
 	for chunk := range slices.Chunk(update, s.Chunk) {
-		s.k = int(countSent(s.Share, int64(len(chunk))))
+		// largest keeps k values.
+		s.largest.k = int(countSent(s.Share, int64(len(chunk))))
 		s.largest.Compress(chunk, draws)
 	}
 	bin, levels := fourBins(update)

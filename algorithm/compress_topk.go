@@ -57,12 +57,12 @@ type largest struct {
 // upper 16 bits and then by the lower ones.
 func (l *largest) Compress(update []float32, _ *rand.PCG) {
 	upperBits := func(b uint32) (digit int, ok bool) { return int(b >> 16), true }
-	high, largerHigh := l.digit(update, l.k, upperBits)
+	high, largerByHigh := l.kthDigit(update, l.k, upperBits)
 	lowerBits := func(b uint32) (digit int, ok bool) { return int(b & 0xffff), int(b>>16) == high }
-	low, largerLow := l.digit(update, l.k-largerHigh, lowerBits)
+	low, largerByLow := l.kthDigit(update, l.k-largerByHigh, lowerBits)
 	kthLargest := uint32(high)<<16 | uint32(low)
 	// This many of the values that equal the k-th largest one are kept.
-	keepEqual := l.k - largerHigh - largerLow
+	keepEqual := l.k - largerByHigh - largerByLow
 	for i, x := range update {
 		switch b := magnitude(x); {
 		case b > kthLargest:
@@ -74,10 +74,10 @@ func (l *largest) Compress(update []float32, _ *rand.PCG) {
 	}
 }
 
-// digit returns one digit, of 16 bits, of the k-th largest of some values, and how many of the values have a larger
-// digit. Of a magnitude's bits, digitOf returns the digit, and false for a value that is left out: in the search for
-// the lower digit, one whose upper digit differs.
-func (l *largest) digit(update []float32, k int, digitOf func(magnitude uint32) (digit int, ok bool)) (digit, larger int) {
+// kthDigit returns one digit, of 16 bits, of the k-th largest of some values, and how many of the values have a
+// larger digit. Of a magnitude's bits, digitOf returns the digit, and false for a value that is left out: in the
+// search for the lower digit, one whose upper digit differs.
+func (l *largest) kthDigit(update []float32, k int, digitOf func(magnitude uint32) (digit int, ok bool)) (digit, larger int) {
 	clear(l.count)
 	for _, x := range update {
 		if d, ok := digitOf(magnitude(x)); ok {

@@ -47,7 +47,9 @@ func (Decoupled) Needs() registry.Needs {
 	return registry.Needs{ClientState: true, Simulated: true}
 }
 
-// Weigh implements [Algorithm]: it lowers the weights of stale updates, so that they may sum to less than 1.
+// Weigh implements [Algorithm]: it multiplies the weight of each update by (1+s)^-x for its staleness s, so that the
+// weights may sum to less than 1. The sum of updates is not scaled: the second result is 1. A nil staleness means
+// that no update is stale.
 func (a Decoupled) Weigh(weights []float64, _, staleness []int) ([]float64, float64) {
 	if staleness == nil {
 		return weights, 1
@@ -68,12 +70,12 @@ func (Decoupled) Turn(kept []float32) uint64 {
 	return uint64(math.Float32bits(kept[len(kept)-1]))
 }
 
-// sentBy returns the fragment that a client's next task sends, from what it keeps.
-func (a Decoupled) sentBy(kept []float32) int { return int(a.Turn(kept) % uint64(a.Fragments)) }
+// nextSent returns the fragment that a client's next task sends, from what it keeps.
+func (a Decoupled) nextSent(kept []float32) int { return int(a.Turn(kept) % uint64(a.Fragments)) }
 
-// received returns the version of the model of which a client has got a fragment last, from what it keeps,
-// which is not empty.
-func (a Decoupled) received(kept []float32, fragment int) uint64 {
+// receivedVersion returns the version of the model of which a client has got a fragment last, from what it keeps (see
+// [Decoupled.Copy]), which is not empty.
+func (a Decoupled) receivedVersion(kept []float32, fragment int) uint64 {
 	versions := kept[len(kept)-1-a.Fragments:]
 	return uint64(math.Float32bits(versions[fragment]))
 }
@@ -82,8 +84,8 @@ func (a Decoupled) received(kept []float32, fragment int) uint64 {
 func (a Decoupled) Server(params int) ServerOptimizer {
 	outer := FedAvgM{Rate: a.Rate, Momentum: a.Momentum, Nesterov: true}
 	return &decoupled{
-		streamed: streamed{momentum: momentum{outer, make([]float64, params)}, options: a.Streaming},
-		moved:    make([]float64, params),
+		streamed:     streamed{momentum: momentum{outer, make([]float64, params)}, options: a.Streaming},
+		moveVersions: make([]float64, params),
 	}
 }
 
@@ -91,23 +93,24 @@ func (a Decoupled) Server(params int) ServerOptimizer {
 // fragments.
 type decoupled struct {
 	streamed
-	// moved holds, in the places of each fragment's first parameters, the versions that its latest moves
-	// have made, in no order; 0 stands for no move. So many moves of a fragment are remembered as it has
-	// parameters, but at most maxMoves.
-	moved []float64
-	// moving are the fragments that the next round moves, in ascending order, each once.
-	moving []int
+	// moveVersions holds, in the places of each fragment's first parameters, the versions of the model that the
+	// fragment's latest moves have made, in no order; 0 stands for no move. So many moves of a fragment are
+	// remembered as it has parameters, but at most maxMoves.
+	moveVersions []float64
+	// movingFragments are the fragments that the next round moves, in ascending order, each once.
+	movingFragments []int
 }
 
-// movesOf returns the part of moved that is a fragment's.
-func (d *decoupled) movesOf(fragment int) []float64 {
-	start, end := d.options.Span(uint64(fragment), len(d.moved))
-	return d.moved[start:min(end, start+maxMoves)]
+// moveVersionsOf returns the part of moveVersions that is a fragment's.
+func (d *decoupled) moveVersionsOf(fragment int) []float64 {
+	start, end := d.options.Span(uint64(fragment), len(d.moveVersions))
+	return d.moveVersions[start:min(end, start+maxMoves)]
 }
 
-// staleness returns how often a fragment has moved since a version of the model.
-func (d *decoupled) staleness(fragment int, version uint64) (moves int) {
-	for _, made := range d.movesOf(fragment) {
+// movesSince returns how often a fragment has moved since a version of the model: the number of remembered moves that
+// have made a later version.
+func (d *decoupled) movesSince(fragment int, version uint64) (moves int) {
+	for _, made := range d.moveVersionsOf(fragment) {
 		if uint64(made) > version {
 			moves++
 		}
@@ -115,29 +118,33 @@ func (d *decoupled) staleness(fragment int, version uint64) (moves int) {
 	return moves
 }
 
-// Apply implements [ServerOptimizer]: it moves the parameters and the momentum of the fragments of which
-// the round has updates, and leaves all others.
+// Apply implements [ServerOptimizer]: it moves the parameters and the momentum of movingFragments, of which the round
+// has updates, and leaves all others. It remembers the version of the model that it makes as the latest move of each
+// of these fragments.
 func (d *decoupled) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(d.v))
-	for _, fragment := range d.moving {
+	for _, fragment := range d.movingFragments {
 		start, end := d.options.Span(uint64(fragment), len(model))
 		part := momentum{d.FedAvgM, d.v[start:end]}
 		part.Apply(model[start:end], sum[start:end], scale)
-		moves := d.movesOf(fragment)
-		oldest := slices.Index(moves, slices.Min(moves))
-		moves[oldest] = float64(d.rounds + 1)
+		// This move takes the place of the oldest. d.rounds counts the rounds before this one, so that the model that
+		// this round makes has the version d.rounds + 1.
+		versions := d.moveVersionsOf(fragment)
+		oldest := slices.Index(versions, slices.Min(versions))
+		versions[oldest] = float64(d.rounds + 1)
 	}
 }
 
 // State returns the momentum and the moves of fragments.
-func (d *decoupled) State() [][]float64 { return [][]float64{d.v, d.moved} }
+func (d *decoupled) State() [][]float64 { return [][]float64{d.v, d.moveVersions} }
 
 // Restore implements [ServerOptimizer]: versions are 0 or more.
 func (d *decoupled) Restore(state [][]float64) error { return copyState(d.State(), state, 0) }
 
-// Staleness returns how late an update of a client is. The client's task has started from this version of
-// the model, which is so many aggregations old: that number is the result, except with [Decoupled]. There it
-// is how often the fragment that the client sends has moved since the client got it.
+// Staleness returns how late an update of a client is. version is the number of the model from which the client's
+// task has started, and aggregations how often the model was moved since then. The result is aggregations, except
+// with [Decoupled], where each fragment of the model has an age of its own: there it is how often the fragment that
+// the client sends has moved since the client got that fragment.
 func (i *Instance) Staleness(client int, version uint64, aggregations int) int {
 	server, ok := i.Server.(*decoupled)
 	if !ok {
@@ -145,28 +152,29 @@ func (i *Instance) Staleness(client int, version uint64, aggregations int) int {
 	}
 	a := i.Algorithm.(Decoupled)
 	kept := i.ClientStates.Client(client).Values
-	fragment := a.sentBy(kept)
+	fragment := a.nextSent(kept)
 	// A client's first task has all fragments from the model that it starts from.
 	if len(kept) > 0 {
-		version = a.received(kept, fragment)
+		version = a.receivedVersion(kept, fragment)
 	}
-	return server.staleness(fragment, version)
+	return server.movesSince(fragment, version)
 }
 
-// Senders notes whose updates the sum has that is applied next, for a server half that moves only what
-// these clients send; others ignore it. It is called before the clients' states change.
-func (i *Instance) Senders(clients []int) {
+// SetSenders is called before Apply with the clients whose updates are in the sum. A server half that moves only the
+// fragments that these clients send notes those; all others ignore the call. What a client sends follows from the
+// state that it keeps, so the states must not have been replaced yet by those after its task.
+func (i *Instance) SetSenders(clients []int) {
 	server, ok := i.Server.(*decoupled)
 	if !ok {
 		return
 	}
 	a := i.Algorithm.(Decoupled)
-	server.moving = server.moving[:0]
+	server.movingFragments = server.movingFragments[:0]
 	for _, client := range clients {
-		server.moving = append(server.moving, a.sentBy(i.ClientStates.Client(client).Values))
+		server.movingFragments = append(server.movingFragments, a.nextSent(i.ClientStates.Client(client).Values))
 	}
-	slices.Sort(server.moving)
-	server.moving = slices.Compact(server.moving)
+	slices.Sort(server.movingFragments)
+	server.movingFragments = slices.Compact(server.movingFragments)
 }
 
 // Streams returns the options by which clients go on with copies of their own and send fragments of the
@@ -181,8 +189,8 @@ func Streams(a Algorithm) (options Streaming, ok bool) {
 	return Streaming{}, false
 }
 
-// CopyLength returns how many values a client keeps from task to task of a copy of the model that has
-// params parameters, 0 with algorithms whose clients have none.
+// CopyLength returns how many values a client keeps from task to task because it goes on with a copy of the model,
+// which has params parameters. It is 0 with algorithms whose clients have no copy.
 func CopyLength(a Algorithm, params int) int {
 	if c, ok := a.(interface{ Copy(params int) int }); ok {
 		return c.Copy(params)

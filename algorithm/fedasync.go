@@ -43,7 +43,9 @@ func (FedAsync) Server(int) ServerOptimizer { return average{1} }
 // Client implements [Algorithm]: option II has the steps of [FedProx].
 func (a FedAsync) Client(params int) Client { return FedProx{Mu: a.Mu}.Client(params) }
 
-// Weigh implements [Algorithm]: the weights are w_c α_τ, and sum to less than 1.
+// Weigh implements [Algorithm]: each update gets the weight w_c α_τ, its share w_c of the round times α_τ =
+// mixing·s(τ) by its staleness τ. So the weights may sum to less than 1. The sum of updates is not scaled: the second
+// result is 1. A nil staleness means that no update is stale.
 func (a FedAsync) Weigh(weights []float64, _, staleness []int) ([]float64, float64) {
 	if staleness == nil {
 		staleness = make([]int, len(weights))

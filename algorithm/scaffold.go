@@ -22,8 +22,10 @@ type Scaffold struct {
 	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
 }
 
-// Needs says that c is the unweighted mean of what the clients of rounds that do
-// not overlap keep, and that c_i⁺ takes (x − y)/(K η) for a mean gradient.
+// Needs says on what Scaffold rests. The server's variate c is the unweighted mean of the variates that clients keep,
+// so it needs client state and equal weights. It supposes that a client's variate does not change while others train,
+// so rounds must not overlap. And (x − y)/(K η) is the mean gradient of a task only if local steps are plain ones,
+// without an optimizer of their own.
 func (Scaffold) Needs() registry.Needs {
 	return registry.Needs{
 		ClientState: true,
@@ -45,18 +47,21 @@ func (Scaffold) Client(params int) Client { return &scaffoldClient{drift: make([
 
 // scaffoldClient is the client half of [Scaffold], with what Start has been given.
 type scaffoldClient struct {
-	base, mean, state []float32
+	// base is the model x from which the task started, serverVariate is c, and clientVariate is c_i.
+	base, serverVariate, clientVariate []float32
 	// drift is c − c_i, which does not change during a task.
 	drift []float32
 }
 
-// Start implements [Client]: c − c_i stays the same during a task, so it is computed once.
-func (d *scaffoldClient) Start(base, mean, state []float32) {
+// Start implements [Client] for a task that starts from the model base: serverVariate is the server's control variate
+// c, and clientVariate the client's own, c_i. Their difference stays the same during the task, so it is computed
+// once.
+func (d *scaffoldClient) Start(base, serverVariate, clientVariate []float32) {
 	d.base = base
-	d.mean = mean
-	d.state = state
+	d.serverVariate = serverVariate
+	d.clientVariate = clientVariate
 	for i := range d.drift {
-		d.drift[i] = mean[i] - state[i]
+		d.drift[i] = serverVariate[i] - clientVariate[i]
 	}
 }
 
@@ -78,7 +83,7 @@ func (d *scaffoldClient) End(local []float32, steps int, rate float64) []float32
 	stepsTimesRate := float64(float64(steps) * float64(float32(rate)))
 	for i := range next {
 		meanGradient := (float64(d.base[i]) - float64(local[i])) / stepsTimesRate
-		next[i] = float32(float64(d.state[i]) - float64(d.mean[i]) + meanGradient)
+		next[i] = float32(float64(d.clientVariate[i]) - float64(d.serverVariate[i]) + meanGradient)
 	}
 	return next
 }

@@ -35,11 +35,13 @@ const largestDeviation = 1 << 24
 // smallestDeviation is the smallest one. On a coarser grid rounding would lengthen updates too much.
 const smallestDeviation = 1 << 8
 
-// Grid returns the grid on which each client rounds its update and adds its noise, such that the noise of
-// this many clients together has the deviation Noise·Clip. share is the weight of each client in the sum.
-// It is an error if the noise of one client would be too few units of sums.
+// Grid returns the grid on which each client rounds its update and adds its noise, such that the noise of this many
+// clients together has the deviation Noise·Clip. share is the weight of each client in the sum. The grid is as fine
+// as the sampler allows: its step is the smallest with which the noise of one client is at most largestDeviation
+// steps. It is an error if that noise is fewer than smallestDeviation units of sums.
 func (d Distributed) Grid(clients int, share float64) (Grid, error) {
-	// units is the deviation of one client's noise in units of sums.
+	// units is the deviation of one client's noise in units of sums: variances add, so that of one client is the
+	// whole variance over the number of clients.
 	units := d.Noise * d.Clip / math.Sqrt(float64(clients)) * share * algorithm.Unit
 	g := Grid{Clip: d.Clip}
 	g.Step = uint64(max(1, math.Ceil(units/largestDeviation)))

@@ -68,8 +68,8 @@ func BenchmarkMember(b *testing.B) {
 		})
 		copied := *r.first
 		x = &copied
-		x.held = map[int]heldShares{}
-		x.partners = map[int]bool{}
+		x.heldShares = map[int]heldShares{}
+		x.maskPartners = map[int]bool{}
 		timed("shares", func() error {
 			shares, err := x.Shares(r.roster)
 			if err == nil {

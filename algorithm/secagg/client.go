@@ -35,14 +35,14 @@ type Client struct {
 	stage  stage
 	roster *Roster
 	index  int
-	// held are the shares that neighbours have given the member, by neighbour: of those alone that
-	// finished the stage, and whose shares open.
-	held map[int]heldShares
-	// partners are the neighbours with which the member shares a mask: those whose shares it has been
-	// sent, even if they do not open.
-	partners map[int]bool
-	// set is the bitmap of survivors, as the member has signed it.
-	set []byte
+	// heldShares are the shares that neighbours have given the member, by neighbour: of those alone that finished the
+	// stage, and whose shares open.
+	heldShares map[int]heldShares
+	// maskPartners are the neighbours with which the member shares a mask: those whose shares it has been sent, even
+	// if they do not open.
+	maskPartners map[int]bool
+	// signedSet is the bitmap of survivors, as the member has signed it.
+	signedSet []byte
 }
 
 // heldShares are the two shares of a neighbour's secrets.
@@ -82,12 +82,12 @@ func NewClient(
 		return nil, err
 	}
 	x := &Client{
-		random:   random,
-		context:  c,
-		terms:    terms,
-		identity: identity,
-		held:     map[int]heldShares{},
-		partners: map[int]bool{},
+		random:       random,
+		context:      c,
+		terms:        terms,
+		identity:     identity,
+		heldShares:   map[int]heldShares{},
+		maskPartners: map[int]bool{},
 	}
 	var err error
 	x.seed, err = newSecret(random)
@@ -232,7 +232,7 @@ func (x *Client) Mask(inbox []byte, words []uint64) error {
 			return fmt.Errorf("secagg: shares of member %d, which is no neighbour", sender)
 		}
 		x.openShares(sender, sealed[i])
-		x.partners[sender] = true
+		x.maskPartners[sender] = true
 		key, err := x.roster.pairMaskKey(x.maskKey, sender)
 		if err != nil {
 			return err
@@ -263,7 +263,7 @@ func (x *Client) openShares(sender int, sealed []byte) {
 	var h heldShares
 	copy(h.seed[:], plain)
 	copy(h.key[:], plain[keyBytes:])
-	x.held[sender] = h
+	x.heldShares[sender] = h
 }
 
 // Clients returns the client numbers, ascending, of the survivors in set, a bitmap over the roster as
@@ -303,14 +303,14 @@ func (x *Client) Sign(set []byte) ([]byte, error) {
 		return nil, errors.New("secagg: the member is not among the survivors")
 	}
 	for _, neighbour := range x.roster.neighbours(x.index) {
-		if survives[neighbour] && !x.partners[neighbour] {
+		if survives[neighbour] && !x.maskPartners[neighbour] {
 			return nil, fmt.Errorf("secagg: member %d survives and has not shared, by what this member was told", neighbour)
 		}
 	}
 	if err := x.roster.Terms.CheckConnected(x.roster.inRingOrder(survives)); err != nil {
 		return nil, err
 	}
-	x.set = append([]byte(nil), set...)
+	x.signedSet = append([]byte(nil), set...)
 	x.stage = stageRecovery
 	return ed25519.Sign(x.identity, x.roster.survivorsMessage(set)), nil
 }
@@ -336,7 +336,7 @@ func (x *Client) Reveal(signatures []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	message := x.roster.survivorsMessage(x.set)
+	message := x.roster.survivorsMessage(x.signedSet)
 	for i, signer := range signers {
 		if !ed25519.Verify(x.roster.Entries[signer].Identity[:], message, list[i]) {
 			return nil, fmt.Errorf("secagg: member %d has not signed this set of survivors", signer)
@@ -347,7 +347,7 @@ func (x *Client) Reveal(signatures []byte) ([]byte, error) {
 		return nil, fmt.Errorf("secagg: %d signatures of the survivors, want %d", len(signers), quorum)
 	}
 	x.stage = stageDone
-	survives, err := parseSet(x.set, n)
+	survives, err := parseSet(x.signedSet, n)
 	if err != nil {
 		return nil, err
 	}
@@ -355,7 +355,7 @@ func (x *Client) Reveal(signatures []byte) ([]byte, error) {
 	for _, neighbour := range x.roster.neighbours(x.index) {
 		// Nothing is held of a neighbour that left before it sent shares, and so added no masks, or that
 		// sent shares which do not open.
-		held, ok := x.held[neighbour]
+		held, ok := x.heldShares[neighbour]
 		if !ok {
 			continue
 		}

@@ -28,8 +28,8 @@ func (r *Roster) arrangeRing(encoded []byte) {
 	}
 }
 
-// neighbours returns the indices of a member's neighbours, ascending: the members up to half of Neighbours
-// places before and behind it on the ring, or all others on a small ring.
+// neighbours returns the indices of a member's neighbours in the roster, ascending: the members up to half of
+// Neighbours places before and behind it on the ring, or all others on a small ring.
 func (r *Roster) neighbours(member int) []int {
 	var list []int
 	n := len(r.Entries)
@@ -43,6 +43,7 @@ func (r *Roster) neighbours(member int) []int {
 		}
 		return list
 	}
+	// r.place has the place on the ring of each member, and r.ring the member at each place.
 	for distance := 1; distance <= half; distance++ {
 		before := (r.place[member] - distance + n) % n
 		behind := (r.place[member] + distance) % n
@@ -52,42 +53,46 @@ func (r *Roster) neighbours(member int) []int {
 	return list
 }
 
-// fewestSurvivorsInRuns returns the smallest number of survivors that two disjoint runs of the ring have
-// together, where a run is this many members in a row. survives[place] says whether the member at that
-// place of the ring survives. The ring must have at least 2·run members.
-func fewestSurvivorsInRuns(survives []bool, run int) int {
+// fewestSurvivorsInRuns returns the smallest number of survivors that two disjoint runs of the ring have together,
+// where a run is runLength members in a row. survives[place] says whether the member at that place of the ring
+// survives. The ring must have at least 2·runLength members.
+func fewestSurvivorsInRuns(survives []bool, runLength int) int {
 	n := len(survives)
-	// inRun has for each place, twice around the ring, the survivors in the run that begins there.
-	inRun := make([]int, 2*n)
-	for place := range run {
+	// survivorsFrom has for each place, twice around the ring, how many survive in the run that begins there.
+	survivorsFrom := make([]int, 2*n)
+	for place := range runLength {
 		if survives[place%n] {
-			inRun[0]++
+			survivorsFrom[0]++
 		}
 	}
-	for place := 1; place < len(inRun); place++ {
-		inRun[place] = inRun[place-1]
+	for place := 1; place < len(survivorsFrom); place++ {
+		survivorsFrom[place] = survivorsFrom[place-1]
 		if survives[(place-1)%n] {
-			inRun[place]--
+			survivorsFrom[place]--
 		}
-		if survives[(place+run-1)%n] {
-			inRun[place]++
+		if survives[(place+runLength-1)%n] {
+			survivorsFrom[place]++
 		}
 	}
-	// For a run that begins at last, the first one may begin at last − n + run to last − run. The least of
-	// those is at the front of a queue of places whose runs have ever more survivors.
-	fewest := 2 * run
-	var queue []int
-	for last := run; last < len(inRun); last++ {
-		place := last - run
-		for len(queue) > 0 && inRun[queue[len(queue)-1]] >= inRun[place] {
-			queue = queue[:len(queue)-1]
+	// Let second be where the second run begins. The first run does not overlap with it, on either side, if it begins
+	// from second − n + runLength to second − runLength: this window moves on with second. candidates are the places in
+	// the window that may still be the best one, in ascending order: a place is dropped when a later one has no more
+	// survivors. So their survivors rise, and the fewest are at the front.
+	fewest := 2 * runLength
+	var candidates []int
+	for second := runLength; second < len(survivorsFrom); second++ {
+		place := second - runLength
+		for len(candidates) > 0 && survivorsFrom[candidates[len(candidates)-1]] >= survivorsFrom[place] {
+			candidates = candidates[:len(candidates)-1]
 		}
-		queue = append(queue, place)
-		if queue[0] < last-n+run {
-			queue = queue[1:]
+		candidates = append(candidates, place)
+		windowStart := second - n + runLength
+		if candidates[0] < windowStart {
+			candidates = candidates[1:]
 		}
-		if last >= n {
-			fewest = min(fewest, inRun[queue[0]]+inRun[last])
+		// From here on the window is complete.
+		if second >= n {
+			fewest = min(fewest, survivorsFrom[candidates[0]]+survivorsFrom[second])
 		}
 	}
 	return fewest

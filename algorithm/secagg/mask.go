@@ -58,24 +58,24 @@ func addMasks(words []uint64, masks []mask) {
 	}
 }
 
-// maskBuffers hold a block of each mask of a group. zeros stays zero: a key stream is what a cipher
-// makes of it. The blocks from used on are zero.
+// maskBuffers hold a block of each mask of a group. zeros stays zero: the cipher makes its key stream of it. The
+// first filled blocks are those of the last group; the blocks behind them are zero.
 type maskBuffers struct {
 	zeros  [maskBlock]byte
 	blocks [maskGroup][maskBlock]byte
-	used   int
+	filled int
 }
 
-// fill returns blocks with the next n bytes of each stream of a group, which has at most maskGroup streams.
-// Blocks without a stream are zero, so that the caller can add all of them.
+// fill returns blocks with the next n bytes of each stream of a group, which has at most maskGroup streams. Blocks
+// without a stream are zero, so that the caller can add all of them. The blocks are used again by the next call.
 func (b *maskBuffers) fill(group []cipher.Stream, n int) *[maskGroup][maskBlock]byte {
 	for i, stream := range group {
 		stream.XORKeyStream(b.blocks[i][:n], b.zeros[:n])
 	}
-	for i := len(group); i < b.used; i++ {
+	for i := len(group); i < b.filled; i++ {
 		clear(b.blocks[i][:])
 	}
-	b.used = len(group)
+	b.filled = len(group)
 	return &b.blocks
 }
 
@@ -96,7 +96,8 @@ func addWords(words []uint64, blocks *[maskGroup][maskBlock]byte) {
 	}
 }
 
-// subtractWords subtracts from words[i], modulo 2^64, word i of each of the blocks, as [addWords] adds them.
+// subtractWords subtracts from words[i], modulo 2^64, word i of each of the maskGroup blocks, whose words are
+// little-endian and have 64 bits. There are at most maskBlock/8 words.
 func subtractWords(words []uint64, blocks *[maskGroup][maskBlock]byte) {
 	word := func(block int, i uint) uint64 {
 		return binary.LittleEndian.Uint64(blocks[block][8*i:][:8])

@@ -223,7 +223,7 @@ func TestPython_MixedRound(t *testing.T) {
 	masked, err := binary.Append(nil, binary.LittleEndian, total)
 	check(err)
 	inPython := p.ask(map[string]any{
-		"do": "unmask", "roster": roster, "finished": server.finished, "set": set, "reveals": reveals, "total": masked,
+		"do": "unmask", "roster": roster, "finished": server.mayUpload, "set": set, "reveals": reveals, "total": masked,
 	})
 	recovered, err := server.Unmask(total)
 	check(err)

@@ -424,7 +424,7 @@ func TestClient_NoSharesForTwoSets(t *testing.T) {
 		return err
 	})
 	r.each(func(i int, _ uint32, x *Client) error {
-		if b, err := x.Reveal(signatures[string(x.set)]); err == nil {
+		if b, err := x.Reveal(signatures[string(x.signedSet)]); err == nil {
 			t.Errorf("client %d reveals %d bytes of shares for a set that half has signed", i, len(b))
 		}
 		return nil
@@ -472,7 +472,7 @@ func TestClient_RefusesIsolation(t *testing.T) {
 	})
 	t.Run("one has left by what the client was told", func(t *testing.T) {
 		r, neighbours := toSignature()
-		delete(r.clients[victim].partners, neighbours[0])
+		delete(r.clients[victim].maskPartners, neighbours[0])
 		if _, err := r.clients[victim].Sign(encodeSet(all)); err == nil {
 			t.Error("signed")
 		}
@@ -513,9 +513,9 @@ func TestServer_ReplayedMessages(t *testing.T) {
 	}
 	// What the first round sealed for a neighbour cannot be opened in the second one.
 	sealed := first.server.encryptedShares[2][3]
-	delete(second.clients[3].held, 2)
+	delete(second.clients[3].heldShares, 2)
 	second.clients[3].openShares(2, sealed)
-	if _, held := second.clients[3].held[2]; held {
+	if _, held := second.clients[3].heldShares[2]; held {
 		t.Error("shares of another round are opened")
 	}
 }

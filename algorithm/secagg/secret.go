@@ -152,8 +152,9 @@ func interpolate(shares []share, threshold int) (secret, error) {
 // commitment returns what a member publishes of its seed, with which a recovered seed is compared.
 func (s secret) commitment() [digestBytes]byte { return sha256.Sum256(s[:]) }
 
-// maskKey derives the X25519 key of a secret. Members share the secret in place of the key, because
-// shares are those of a number of field, which an X25519 key need not be.
+// maskKey derives the X25519 key of a secret. Members share the secret among their neighbours instead of the key
+// itself: secret sharing works on the numbers below the order of a field, and the bytes of an X25519 key need not be
+// one.
 func (s secret) maskKey() *ecdh.PrivateKey {
 	key, err := ecdh.X25519().NewPrivateKey(deriveKey(s[:], nil, keyText))
 	if err != nil {

@@ -31,20 +31,21 @@ type Server struct {
 	encoded []byte
 	// encryptedShares has, for each member that sent shares, the encrypted shares for each of its neighbours.
 	encryptedShares map[int]map[int][]byte
-	// finished says of each member whether it may upload: it has sent shares, and enough of its
-	// neighbours have.
-	finished []bool
-	// survives says of each member whether it is a survivor, and set is the bitmap of that.
-	survives []bool
-	set      []byte
+	// mayUpload says of each member whether it may upload: it has sent shares, and enough of its neighbours have. It
+	// is set when the stage of shares ends.
+	mayUpload []bool
+	// survives says of each member whether it is a survivor, and survivorSet is the bitmap of that.
+	survives    []bool
+	survivorSet []byte
 	// signatures are those of the survivors under the set, by member.
 	signatures map[int][]byte
 	// revealed has, for each member, the shares of the secret that is wanted of it.
 	revealed map[int][]share
-	// recoveredSecrets has the secrets that were recovered, by member. failedShares has, for each member whose secret
-	// could not be recovered, the number of shares at the last attempt.
+	// recoveredSecrets has the secrets that were recovered, by member. sharesAtFailure has, for each member whose
+	// secret could not be recovered, how many shares had been revealed at the last attempt, so that the next one
+	// waits for a further share.
 	recoveredSecrets map[int]secret
-	failedShares     map[int]int
+	sharesAtFailure  map[int]int
 	// answered says of each member whether it has revealed its shares.
 	answered []bool
 }
@@ -84,7 +85,7 @@ func NewServer(c Context, terms Terms) (*Server, error) {
 		signatures:       map[int][]byte{},
 		revealed:         map[int][]share{},
 		recoveredSecrets: map[int]secret{},
-		failedShares:     map[int]int{},
+		sharesAtFailure:  map[int]int{},
 	}, nil
 }
 
@@ -187,34 +188,33 @@ func (s *Server) Members() ([]uint32, error) {
 		return nil, errOrder
 	}
 	n := len(s.roster.Entries)
-	s.finished = make([]bool, n)
+	s.mayUpload = make([]bool, n)
 	for member := range s.encryptedShares {
-		s.finished[member] = true
+		s.mayUpload[member] = true
 	}
 	// Leaving one member out may bring its neighbours below the threshold, so the loop repeats until
 	// nothing changes.
 	for changed := true; changed; {
 		changed = false
 		for member := range n {
-			hasTooFew := s.finishedNeighbours(member) < s.terms.Threshold
-			if s.finished[member] && hasTooFew {
-				s.finished[member] = false
+			hasTooFew := s.countUploadingNeighbours(member) < s.terms.Threshold
+			if s.mayUpload[member] && hasTooFew {
+				s.mayUpload[member] = false
 				changed = true
 			}
 		}
 	}
-	if left := countTrue(s.finished); left < s.terms.Minimum {
+	if left := countTrue(s.mayUpload); left < s.terms.Minimum {
 		return nil, fmt.Errorf("%w: %d members have sent shares to enough others, want %d", ErrRound, left, s.terms.Minimum)
 	}
 	s.stage = stageUpload
-	return s.clientNumbers(s.finished), nil
+	return s.clientNumbers(s.mayUpload), nil
 }
 
-// finishedNeighbours returns how many neighbours in the ring of the member with this index have
-// finished the stage of shares.
-func (s *Server) finishedNeighbours(member int) (n int) {
+// countUploadingNeighbours returns how many neighbours in the ring of the member with this index may upload.
+func (s *Server) countUploadingNeighbours(member int) (n int) {
 	for _, neighbour := range s.roster.neighbours(member) {
-		if s.finished[neighbour] {
+		if s.mayUpload[neighbour] {
 			n++
 		}
 	}
@@ -232,20 +232,19 @@ func (s *Server) clientNumbers(set []bool) (list []uint32) {
 	return list
 }
 
-// Inbox returns the encrypted shares that are meant for a client, from those of its neighbours that
-// finished the stage of shares, in ascending order. The stage must be over, and the client must
-// have finished it.
+// Inbox returns the encrypted shares that are meant for a client, from those of its neighbours that may upload, in
+// ascending order. The stage of shares must be over, and the client must be one that may upload.
 func (s *Server) Inbox(client uint32) ([]byte, error) {
 	member, err := s.memberIndex(client)
 	if err != nil {
 		return nil, err
 	}
-	if s.stage != stageUpload || !s.finished[member] {
+	if s.stage != stageUpload || !s.mayUpload[member] {
 		return nil, errOrder
 	}
 	var b []byte
 	for _, neighbour := range s.roster.neighbours(member) {
-		if s.finished[neighbour] {
+		if s.mayUpload[neighbour] {
 			b = binary.LittleEndian.AppendUint32(b, uint32(neighbour))
 			b = append(b, s.encryptedShares[neighbour][member]...)
 		}
@@ -270,7 +269,7 @@ func (s *Server) Survivors(clients []uint32) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !s.finished[member] {
+		if !s.mayUpload[member] {
 			return nil, fmt.Errorf("secagg: client %d has uploaded and not shared", client)
 		}
 		s.survives[member] = true
@@ -285,10 +284,10 @@ func (s *Server) Survivors(clients []uint32) ([]byte, error) {
 	if err := s.roster.Terms.CheckConnected(s.roster.inRingOrder(s.survives)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRound, err)
 	}
-	s.set = encodeSet(s.survives)
+	s.survivorSet = encodeSet(s.survives)
 	s.answered = make([]bool, n)
 	s.stage = stageSurvivors
-	return s.set, nil
+	return s.survivorSet, nil
 }
 
 // Signature takes the signature of a survivor, the client with this number, under the set of
@@ -301,7 +300,7 @@ func (s *Server) Signature(client uint32, signature []byte) error {
 	if s.stage != stageSurvivors || !s.survives[member] {
 		return errOrder
 	}
-	if !ed25519.Verify(s.roster.Entries[member].Identity[:], s.roster.survivorsMessage(s.set), signature) {
+	if !ed25519.Verify(s.roster.Entries[member].Identity[:], s.roster.survivorsMessage(s.survivorSet), signature) {
 		return fmt.Errorf("secagg: client %d has not signed the set of survivors", client)
 	}
 	s.signatures[member] = bytes.Clone(signature)
@@ -386,7 +385,7 @@ func (s *Server) needsSecret(member int) bool {
 	if s.survives[member] {
 		return true
 	}
-	if !s.finished[member] {
+	if !s.mayUpload[member] {
 		return false
 	}
 	for _, neighbour := range s.roster.neighbours(member) {
@@ -414,7 +413,7 @@ func (s *Server) Ready() bool {
 			continue
 		}
 		// The last attempt failed with the same shares.
-		if s.failedShares[member] == len(s.revealed[member]) {
+		if s.sharesAtFailure[member] == len(s.revealed[member]) {
 			return false
 		}
 		if _, err := s.recoverSecretOf(member); err != nil {
@@ -438,11 +437,11 @@ func (s *Server) recoverSecretOf(member int) (secret, error) {
 	}
 	x, err := recoverSecret(s.revealed[member], s.terms.Threshold, matches)
 	if err != nil {
-		s.failedShares[member] = len(s.revealed[member])
+		s.sharesAtFailure[member] = len(s.revealed[member])
 		return secret{}, err
 	}
 	s.recoveredSecrets[member] = x
-	delete(s.failedShares, member)
+	delete(s.sharesAtFailure, member)
 	return x, nil
 }
 

@@ -8,9 +8,9 @@ type Size struct {
 	Down int
 }
 
-// Sizes returns the sizes of the stages of keys, shares, survivors and recovery for a member of a
-// round of n members with k neighbours each, of which none has left. The masked upload has 8 bytes a
-// parameter beside them.
+// Sizes returns what one member sends and gets in the stages of keys, shares, survivors and recovery, in this order,
+// for a round of n members with k neighbours each, of which none has left and all sign. The masked upload, between
+// the second and the third, has 8 bytes a parameter beside them.
 func Sizes(n, k int) [4]Size {
 	return [4]Size{
 		{Up: entryBytes, Down: headerBytes + n*entryBytes},

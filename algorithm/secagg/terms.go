@@ -221,8 +221,9 @@ func (t Terms) Cut(n int) int {
 // runPairs returns the number of pairs of runs without a member in common on a ring of n members.
 func (t Terms) runPairs(n int) float64 { return float64(n) * float64(n-2*t.runLength()+1) / 2 }
 
-// disconnectedProbability returns an upper bound of the probability that two disjoint runs have at least
-// Cut colluders, so that a set that members sign could still fall apart. It is 0 if all members are
+// disconnectedProbability returns an upper bound of the probability that two disjoint runs, stretches of the ring of
+// members, have together as many colluders as members demand survivors of two runs (see [Terms.Cut]). All these
+// survivors could then collude, and a set that members sign could still fall apart. It is 0 if all members are
 // neighbours.
 func (p *Plan) disconnectedProbability() float64 {
 	fewest := p.Cut(p.Members)
@@ -232,10 +233,10 @@ func (p *Plan) disconnectedProbability() float64 {
 	return p.runPairs(p.Members) * hypergeometricTail(p.Members, p.Colluders, 2*p.runLength(), fewest)
 }
 
-// unsignedProbability returns an upper bound of the probability that two disjoint runs have fewer survivors
-// than Cut, so that no member signs the set of survivors and the round fails: see Cut for runs, which are stretches of
-// the ring of members. Dropouts of the Members leave, all sets of so many being equally likely. The bound is the sum
-// over all pairs of runs.
+// unsignedProbability returns an upper bound of the probability that two disjoint runs, stretches of the ring of
+// members, have together fewer survivors than members demand (see [Terms.Cut]), so that no member signs the set of
+// survivors and the round fails. Dropouts of the Members leave, all sets of so many being equally likely. The bound
+// is the sum over all pairs of runs.
 func (p *Plan) unsignedProbability() float64 {
 	fewest := p.Cut(p.Members)
 	// Two runs have 2·run members. If this many of them leave, fewer than Cut remain.

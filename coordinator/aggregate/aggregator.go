@@ -240,7 +240,7 @@ func (a *Aggregator) nextModel(outcome Outcome) (model, error) {
 	} else {
 		params = slices.Clone(a.Params())
 		a.algorithm.After(a.models.newest)
-		a.algorithm.Senders(clientsOf(outcome.sum.updates))
+		a.algorithm.SetSenders(clientsOf(outcome.sum.updates))
 		a.algorithm.Apply(params, outcome.sum.values[:len(params)], outcome.sum.scale, outcome.sum.bufferScales)
 		copy(params[a.updateLength:], outcome.sum.buffers)
 	}

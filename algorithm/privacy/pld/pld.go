@@ -50,12 +50,12 @@ func (m Mechanism) Epsilon(rounds int, delta float64) (float64, error) {
 	return largest, nil
 }
 
-// direction is one of the two orders of neighbouring sets of clients: a loss compares the output with the
-// first set to that with the second.
+// direction is one of the two orders of neighbouring sets of clients, which differ by one additional client: a loss
+// compares the output with the first set to that with the second.
 type direction struct {
 	Mechanism
-	// adds says that the second set has the additional client; otherwise the first has it.
-	adds bool
+	// clientInSecond says that the second set has the additional client; otherwise the first has it.
+	clientInSecond bool
 }
 
 // normalUpperTail returns the probability of more than x under the standard normal distribution.
@@ -78,7 +78,7 @@ func (d direction) delta(epsilon float64) float64 {
 		}
 		return float64(s*s*math.Log(ratio)) + 0.5, true
 	}
-	if d.adds {
+	if d.clientInSecond {
 		x, ok := outputOf(-epsilon)
 		// Every loss is below epsilon.
 		if !ok {
@@ -96,13 +96,13 @@ func (d direction) delta(epsilon float64) float64 {
 	return max(0, mixture-math.Exp(epsilon)*normalUpperTail(x/s))
 }
 
-// distribution is a privacy loss distribution on a grid: probability i is of the loss (first + i)·step,
-// and infinite that of an infinite loss.
+// distribution is a privacy loss distribution on a grid: probabilities[i] is that of the loss (firstIndex +
+// i)·lossStep, and infiniteLoss that of an infinite loss.
 type distribution struct {
-	step          float64
-	first         int
+	lossStep      float64
+	firstIndex    int
 	probabilities []float64
-	infinite      float64
+	infiniteLoss  float64
 }
 
 // discretise returns the distribution of one round's privacy loss on a grid, the multiples of step from low
@@ -112,8 +112,8 @@ func (d direction) discretise(step, low, high float64) distribution {
 	first := int(math.Floor(low / step))
 	last := int(math.Ceil(high / step))
 	r := distribution{
-		step:          step,
-		first:         first,
+		lossStep:      step,
+		firstIndex:    first,
 		probabilities: make([]float64, last-first+1),
 	}
 	lossOf := func(i int) float64 { return float64(i) * step }
@@ -121,8 +121,8 @@ func (d direction) discretise(step, low, high float64) distribution {
 	slope := func(i int) float64 {
 		return (d.delta(lossOf(i+1)) - d.delta(lossOf(i))) / (math.Exp(lossOf(i)) * math.Expm1(step))
 	}
-	r.infinite = d.delta(lossOf(last))
-	total := r.infinite
+	r.infiniteLoss = d.delta(lossOf(last))
+	total := r.infiniteLoss
 	// The distribution's curve is a line between two points of the grid, and constant beyond the last one.
 	// The probability of a point is e^loss times the change of the slope there.
 	above := 0.0
@@ -149,8 +149,8 @@ func (d direction) lossBounds(rounds int) (low, high float64, err error) {
 		}
 	}
 	low = -1.0 / 64
-	// Below the smallest loss delta is 1 − e^ε. Its distance from that, over e^low, is the delta at −low of
-	// the other direction, for which the losses below low are those above −low.
+	// In the other direction of the two sets each loss has the other sign, so the losses below low are those above
+	// −low there. The delta of the other direction at −low is (delta(low) − (1 − e^low))/e^low.
 	for d.delta(low)+math.Expm1(low) > limit*math.Exp(low) {
 		low *= 1.25
 		if low < -maxLoss {
@@ -160,13 +160,14 @@ func (d direction) lossBounds(rounds int) (low, high float64, err error) {
 	return low, high, nil
 }
 
-// epsilon returns the epsilon of this number of rounds at delta, for one order of the neighbouring sets.
+// epsilon returns the epsilon of this number of rounds at delta, for one of the two orders of the neighbouring sets.
 func (d direction) epsilon(rounds int, delta float64) (float64, error) {
 	low, high, err := d.lossBounds(rounds)
 	if err != nil {
 		return 0, err
 	}
-	// A coarse grid tells where the sum of all rounds lies, and so how fine the real grid can be.
+	// A coarse grid tells where the sum of all rounds lies, and so how fine the real grid can be: its step is interval,
+	// or larger where the losses of one round or their sum would take more than half of maxPoints.
 	coarse := d.discretise((high-low)/(1<<12), low, high)
 	lowest, highest := coarse.sumBounds(rounds)
 	step := max(interval, (highest-lowest)/(maxPoints/2), (high-low)/(maxPoints/2))
@@ -175,8 +176,9 @@ func (d direction) epsilon(rounds int, delta float64) (float64, error) {
 	return all.epsilon(delta), nil
 }
 
-// sumBounds returns bounds between which the sum of the losses of all rounds lies; the probability to be
-// beyond either is at most tail (Chernoff's bound, the best of some orders).
+// sumBounds returns bounds between which the sum of the losses of all rounds lies; the probability to be beyond
+// either is at most tail. By Chernoff's bound, a sum of losses is above (rounds·logMoment(order) + ln(1/tail))/order
+// with a probability of at most tail, for every order above 0; the best of some orders is taken, and likewise below.
 func (p *distribution) sumBounds(rounds int) (low, high float64) {
 	low = math.Inf(-1)
 	high = math.Inf(1)
@@ -187,7 +189,8 @@ func (p *distribution) sumBounds(rounds int) (low, high float64) {
 		high = min(high, up/order)
 		low = max(low, -down/order)
 	}
-	slack := float64(rounds) * p.step
+	// The grid divides a loss between the two points around it, so that of each round moves by at most a step.
+	slack := float64(rounds) * p.lossStep
 	return low - slack, high + slack
 }
 
@@ -197,13 +200,13 @@ func (p *distribution) logMoment(order float64) float64 {
 	largest := math.Inf(-1)
 	for i, probability := range p.probabilities {
 		if probability > 0 {
-			largest = max(largest, order*float64(p.first+i)*p.step+math.Log(probability))
+			largest = max(largest, order*float64(p.firstIndex+i)*p.lossStep+math.Log(probability))
 		}
 	}
 	sum := 0.0
 	for i, probability := range p.probabilities {
 		if probability > 0 {
-			sum += math.Exp(order*float64(p.first+i)*p.step + math.Log(probability) - largest)
+			sum += math.Exp(order*float64(p.firstIndex+i)*p.lossStep + math.Log(probability) - largest)
 		}
 	}
 	return largest + math.Log(sum)
@@ -212,8 +215,8 @@ func (p *distribution) logMoment(order float64) float64 {
 // compose returns the distribution of the sum of the losses of all rounds, between the bounds low and high,
 // which it exceeds on either side with a probability of at most tail.
 func (p *distribution) compose(rounds int, low, high float64) distribution {
-	first := int(math.Floor(low / p.step))
-	last := int(math.Ceil(high / p.step))
+	first := int(math.Floor(low / p.lossStep))
+	last := int(math.Ceil(high / p.lossStep))
 	points := 1
 	for points < max(last-first+1, len(p.probabilities)) {
 		points *= 2
@@ -223,7 +226,7 @@ func (p *distribution) compose(rounds int, low, high float64) distribution {
 	placeOf := func(loss int) int { return (loss%points + points) % points }
 	ring := make([]float64, points)
 	for i, probability := range p.probabilities {
-		ring[placeOf(p.first+i)] += probability
+		ring[placeOf(p.firstIndex+i)] += probability
 	}
 	transform := fourier.NewFFT(points)
 	coefficients := transform.Coefficients(nil, ring)
@@ -232,11 +235,11 @@ func (p *distribution) compose(rounds int, low, high float64) distribution {
 	}
 	ring = transform.Sequence(ring, coefficients)
 	sum := distribution{
-		step:          p.step,
-		first:         first,
+		lossStep:      p.lossStep,
+		firstIndex:    first,
 		probabilities: make([]float64, points),
 		// A sum is infinite if the loss of any round is. The sums outside of the window count as infinite, too.
-		infinite: -math.Expm1(float64(rounds)*math.Log1p(-p.infinite)) + 2*tail,
+		infiniteLoss: -math.Expm1(float64(rounds)*math.Log1p(-p.infiniteLoss)) + 2*tail,
 	}
 	for i := range points {
 		sum.probabilities[i] = max(0, ring[placeOf(first+i)]/float64(points))
@@ -256,14 +259,15 @@ func complexPower(c complex128, n int) complex128 {
 	return result
 }
 
-// epsilon returns the smallest epsilon, at least 0, at which the distribution's delta is at most delta. The
-// delta at ε is mass − e^ε·weighted, where mass is the probability of losses above ε, infinite ones
-// included, and weighted is the sum of e^-loss over the finite ones, each times its probability.
+// epsilon returns the smallest epsilon, at least 0, at which the distribution's delta is at most delta. The delta at
+// ε is mass − e^ε·weighted, where mass is the probability of losses above ε, infinite ones included, and weighted is
+// the sum of e^-loss over the finite ones, each times its probability. probabilities[i] is that of the loss
+// (firstIndex + i)·lossStep.
 func (p *distribution) epsilon(delta float64) float64 {
-	mass := p.infinite
+	mass := p.infiniteLoss
 	weighted := 0.0
 	for i := len(p.probabilities) - 1; i >= 0; i-- {
-		loss := float64(p.first+i) * p.step
+		loss := float64(p.firstIndex+i) * p.lossStep
 		if loss < 0 {
 			break
 		}

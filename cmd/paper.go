@@ -169,8 +169,7 @@ func (f *paperFlags) play(c *cobra.Command, cells []study.Cell) error {
 	}
 	display := cli.NewDisplay(c)
 	started := time.Now()
-	// worked is the processor time that the process has used until now. It is not part of the cost.
-	worked := cputime.Since(started)
+	worked := cputime.Start()
 	options := study.Options{
 		Run: run.Options{
 			Version:   cli.Version(),
@@ -200,7 +199,7 @@ func (f *paperFlags) play(c *cobra.Command, cells []study.Cell) error {
 	if slices.ContainsFunc(cells, func(c study.Cell) bool { return !c.Reused }) {
 		display.Notice(fmt.Sprintf(
 			"It took %.3g core-hours of this machine, in %s.",
-			(cputime.Since(started) - worked).Hours(),
+			worked().Hours(),
 			human.Duration(time.Since(started)),
 		))
 	}

@@ -117,9 +117,9 @@ type planFlags struct {
 // configuration's own schedule, from which the listed schedules take their options.
 func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Request, err error) {
 	q = f.base
-	started := time.Now()
 	q.Race = f.race.Seconds()
-	q.ProcessorSeconds = func() float64 { return cputime.Since(started).Seconds() }
+	used := cputime.Start()
+	q.ProcessorSeconds = func() float64 { return used().Seconds() }
 	// The plan loads the configuration again, with other sets for each setting.
 	q.ConfigFiles = f.config
 	q.Sets = f.setsOf(c)

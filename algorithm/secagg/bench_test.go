@@ -48,11 +48,11 @@ func BenchmarkMember(b *testing.B) {
 	best := map[string]time.Duration{}
 	// timed notes the shortest time of a part.
 	timed := func(part string, do func() error) {
-		began := cputime.Since(time.Time{})
+		used := cputime.Start()
 		if err := do(); err != nil {
 			b.Fatal(err)
 		}
-		took := cputime.Since(time.Time{}) - began
+		took := used()
 		if old, ok := best[part]; !ok || took < old {
 			best[part] = took
 		}

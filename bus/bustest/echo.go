@@ -58,12 +58,11 @@ func Echo(b *testing.B, server nats.InProcessConnProvider, clients, exchanges in
 		}
 	})
 	defer near.Close()
-	start := time.Now()
-	before := cputime.Since(start)
+	used := cputime.Start()
 	// From the beginning on InFlight messages are under way.
 	for i := range sent {
 		_ = near.Publish(tasks[i], payload)
 	}
 	<-done
-	return cputime.Since(start) - before
+	return used()
 }

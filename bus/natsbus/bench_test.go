@@ -115,8 +115,7 @@ func exchange(b *testing.B, p *place) time.Duration {
 	var plans []bus.ClientPlan
 	task := someTask(1)
 	sent, planned := 0, 0
-	start := time.Now()
-	before := cputime.Since(start)
+	used := cputime.Start()
 	for planned < actors {
 		for ; sent < actors && sent-planned < inFlight; sent++ {
 			task.Task = uint64(sent + 1)
@@ -134,7 +133,7 @@ func exchange(b *testing.B, p *place) time.Duration {
 			clock.Schedule(simclock.Event{At: simclock.Time(p.DownloadNs + p.ComputeNs + p.UploadNs), Seq: p.Task, Task: p.Task})
 		}
 	}
-	took := cputime.Since(start) - before
+	took := used()
 	if err := errors.Join(c.Close(b.Context()), h.Close()); err != nil {
 		b.Fatal(err)
 	}

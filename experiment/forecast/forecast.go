@@ -414,11 +414,12 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	started := time.Now()
+	worked := cputime.Start()
 	now := func() float64 {
 		if p.Trainer != nil {
 			return time.Since(started).Seconds()
 		}
-		return cputime.Since(started).Seconds()
+		return worked().Seconds()
 	}
 	const minTime = 200 * time.Millisecond
 	// The weight is that of a client's change in the sum of control variates.

@@ -31,10 +31,9 @@ func BenchmarkBesideAnEcho(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				start := time.Now()
-				before := cputime.Since(start)
+				used := cputime.Start()
 				mustRun(b, config, Options{})
-				return cputime.Since(start) - before
+				return used()
 			}
 			bustest.Echo(b, server, c.clients, n) // a first run of each warms up
 			run()

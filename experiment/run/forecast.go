@@ -86,15 +86,14 @@ func (p *experiment) tryTasks(ctx context.Context, limit round.Time) (t forecast
 	}
 	defer e.Close()
 	started := time.Now()
-	// The process has worked before the trial, which is subtracted.
-	worked := cputime.Since(started)
+	worked := cputime.Start()
 	result, err := e.play(ctx, limit, coordinator.Observer{})
 	if err != nil {
 		return t, err
 	}
 	t.Stop = result.Stop
 	t.Wall = time.Since(started).Seconds()
-	t.Core = (cputime.Since(started) - worked).Seconds()
+	t.Core = worked().Seconds()
 	return t, nil
 }
 

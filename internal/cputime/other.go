@@ -4,6 +4,9 @@ package cputime
 
 import "time"
 
-// Since returns the wall time since then, because this system does not tell the processor time of a process.
-// Subtract the results of two calls with the same argument to get the time between them.
-func Since(since time.Time) time.Duration { return time.Since(since) }
+// begin is about when the process began.
+var begin = time.Now()
+
+// sinceBegin returns the wall time since the process began, because this system does not tell the processor time of a
+// process.
+func sinceBegin() time.Duration { return time.Since(begin) }

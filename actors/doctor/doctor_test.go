@@ -38,22 +38,25 @@ func TestDoctor_VersionsAreCompared(t *testing.T) {
 		"v1": {Check: "runs", State: Warning, Text: "called by ward; ward is coordinated by version v2, and this program is version v1"},
 		"v2": {Check: "runs", State: OK, Text: "called by ward"},
 	} {
-		found := map[string]Finding{}
-		err := Examine(t.Context(), Config{Device: real.Config{ID: "pi", Data: real.SyntheticData, Version: version, Withhold: []string{real.Losses}}, Conn: to}, func(f Finding) { found[f.Check] = f })
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := found["runs"]
-		if (got.Mend != "") != (want.State == Warning) {
-			t.Errorf("%s: what mends it is %q", version, got.Mend)
-		}
-		got.Mend = ""
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", version, got, want)
-		}
-		if told := found["told"]; !strings.Contains(told.Text, "all but loss") {
-			t.Errorf("%s: what is told is %+v", version, told)
-		}
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			found := map[string]Finding{}
+			err := Examine(t.Context(), Config{Device: real.Config{ID: "pi", Data: real.SyntheticData, Version: version, Withhold: []string{real.Losses}}, Conn: to}, func(f Finding) { found[f.Check] = f })
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := found["runs"]
+			if (got.Mend != "") != (want.State == Warning) {
+				t.Errorf("what mends it is %q", got.Mend)
+			}
+			got.Mend = ""
+			if got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			if told := found["told"]; !strings.Contains(told.Text, "all but loss") {
+				t.Errorf("what is told is %+v", told)
+			}
+		})
 	}
 }
 

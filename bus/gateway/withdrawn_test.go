@@ -66,7 +66,7 @@ func TestGateway_RightsWithdrawn(t *testing.T) {
 				Welcome: &bus.Welcome{
 					Clients:          1,
 					Params:           2,
-					HeartbeatSeconds: 2,
+					HeartbeatSeconds: 1,
 					Spec:             &bus.Spec{Model: "linear:2,2", Batch: 1},
 				},
 			})

@@ -184,8 +184,8 @@ pace: 1
 func TestAlerts_RoundNotRecovered(t *testing.T) {
 	t.Parallel()
 	prometheus := installed.Program(t, "prometheus", "prometheus")
-	// The first round takes 30 s at the most in one run, and next to nothing in the other.
-	steps := map[string]int{"after": 1000, "before": 1}
+	// The first round takes 9 s at the most in one run, and next to nothing in the other.
+	steps := map[string]int{"after": 300, "before": 1}
 	targets := map[string]string{}
 	for name, k := range steps {
 		targets[name] = testport.Held(t)

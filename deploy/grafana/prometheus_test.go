@@ -30,6 +30,7 @@ import (
 	"fedpace/cmd"
 	"fedpace/coordinator/round"
 	"fedpace/internal/testkit/installed"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
 	"fedpace/metrics/web"
@@ -114,6 +115,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		cmd.Main()
 	}
+	slow.Beside(6) // the tests wait for scrapes more than they compute
 	os.Exit(m.Run())
 }
 

@@ -266,7 +266,7 @@ func (l *liveness) print() {
 // is reported, and asserted in the simulated network alone; what must hold here is that the run ends with the
 // bits of an undisturbed one. This prints the times of docs/performance/faults.csv:
 //
-//	FEDPACE_LONG=1 go test -v -run Cluster_Liveness -trials 20 -timeout 6h ./internal/chaos
+//	FEDPACE_LONG=1 go test ./internal/chaos -v -run Cluster_Liveness -timeout 6h -trials 20
 func TestCluster_Liveness(t *testing.T) {
 	skipUnlessLong(t)
 	want := clusterCourse.undisturbed(t)

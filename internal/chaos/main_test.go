@@ -78,7 +78,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	slow.Beside(8)
+	slow.Beside(24)
 	return m.Run()
 }
 

@@ -27,7 +27,7 @@ const reportedAfter = 5 * time.Second
 // the next task is sent is reported. A run may be over before its last fault. To play 500 faults in parts of 20 seeds,
 // give this six times:
 //
-//	FEDPACE_LONG=1 go test -v -run Faults_BySeed -trials 20 -progress FILE -timeout 2h ./internal/chaos
+//	FEDPACE_LONG=1 go test ./internal/chaos -v -run Faults_BySeed -timeout 2h -trials 20 -progress FILE
 func TestFaults_BySeed(t *testing.T) {
 	slow.Test(t, "it kills, pauses and cuts off processes for minutes")
 	first := slow.NextSeed(t, *progress)

@@ -239,7 +239,7 @@ var pairs = map[string]func(b *branch){
 // Two parts of a deployment with devices behind a leaf node fail at once. The run comes to the model of an undisturbed
 // one, by as many updates, and a replay of it to its bits.
 //
-//	FEDPACE_LONG=1 go test -v -run Branch_Pairs -trials 3 -timeout 1h ./internal/chaos
+//	FEDPACE_LONG=1 go test ./internal/chaos -v -run Branch_Pairs -timeout 1h -trials 3
 func TestBranch_PairsOfFaults(t *testing.T) {
 	slow.Test(t, "it runs two servers, a host, and two devices for each pair")
 	undisturbed := newBranch(t)

@@ -64,6 +64,7 @@ func falseBuffers(mean, variance float32) func(*lie) {
 // moved far more than those of the others, and it is banned. Honest devices are not, and the run can be
 // replayed.
 func TestBuffers_DeviceLies(t *testing.T) {
+	t.Parallel()
 	lies := map[string]func(*lie){
 		"honest":             func(*lie) {},
 		"huge means":         falseBuffers(1e30, 400),
@@ -85,6 +86,7 @@ func TestBuffers_DeviceLies(t *testing.T) {
 	} {
 		for name, attack := range lies {
 			t.Run(x.name+" "+name, func(t *testing.T) {
+				t.Parallel()
 				o := siege{
 					honest:  x.honest,
 					hostile: 1,

@@ -157,7 +157,30 @@ func (r *Result) choiceSentence(search *Searched) string {
 	if len(others) > 0 {
 		text += ". The seeds do not tell it from " + strings.Join(others, ", ")
 	}
+	if dropped := r.droppedUndecided(chosen); len(dropped) > 0 {
+		text += ". Left out early, though the seeds had not told them from it: " + strings.Join(dropped, ", ")
+	}
 	return text + "."
+}
+
+// droppedUndecided lists those settings of a chosen setting's schedule that ended before the last rung although
+// the seeds, at the rung where they ended, do not tell them from the chosen one. The rule of a rung keeps a third of
+// the settings and tests nothing. Each is key=value for each grid, and the part of the time at which it ended.
+func (r *Result) droppedUndecided(chosen *Setting) (list []string) {
+	for _, s := range r.Settings {
+		if s.cells[0].Schedule != chosen.cells[0].Schedule || s.lastRung() == chosen.lastRung() {
+			continue
+		}
+		behind := r.behind(s, chosen)
+		// A run that diverged has no quality, which decides. One seed has no interval, and tells nothing apart.
+		diverged := behind.N < r.Seeds
+		isWorse := behind.Mean > behind.Half
+		if diverged || isWorse || r.Seeds < 2 {
+			continue
+		}
+		list = append(list, fmt.Sprintf("%s (at %s)", strings.Join(r.sets(s), " "), rungNames[s.lastRung()]))
+	}
+	return list
 }
 
 // sets returns the values of a setting as assignments, key=value, one for each grid.

@@ -123,16 +123,22 @@ func Make(ctx context.Context, p study.Plan, limits choice.Limits, o study.Optio
 	slices.SortStableFunc(r.Settings, r.compareSettings)
 	// Each setting is compared with the best one at the last rung that both reached.
 	for _, s := range r.Settings {
-		rung := min(s.lastRung(), r.Settings[0].lastRung())
-		mine := s.sharedTails(rung, r.Seeds)
-		best := r.Settings[0].sharedTails(rung, r.Seeds)
-		below := make([]float64, min(len(mine), len(best)))
-		for n := range below {
-			below[n] = r.quality.Error(mine[n]) - r.quality.Error(best[n])
-		}
-		s.Below = statistics.EstimateMean(below)
+		s.Below = r.behind(s, r.Settings[0])
 	}
 	return r, nil
+}
+
+// behind is by how much setting s ended worse than another one at the last rung that both reached, paired by
+// seed: positive where s is worse, whatever the direction of the quality.
+func (r *Result) behind(s, other *Setting) statistics.Estimated {
+	rung := min(s.lastRung(), other.lastRung())
+	tails := s.sharedTails(rung, r.Seeds)
+	otherTails := other.sharedTails(rung, r.Seeds)
+	differences := make([]float64, min(len(tails), len(otherTails)))
+	for n := range differences {
+		differences[n] = r.quality.Error(tails[n]) - r.quality.Error(otherTails[n])
+	}
+	return statistics.EstimateMean(differences)
 }
 
 // newResult lists the settings of a plan, with their runs, and plays none. Every run ends at the virtual time that a

@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -137,6 +138,27 @@ func TestTune_BestThirdContinues(t *testing.T) {
 			if a.cells[0].Schedule == b.cells[0].Schedule && a.lastRung() > b.lastRung() && a.Tail(b.lastRung()).Mean < b.Tail(b.lastRung()).Mean {
 				t.Errorf("%s went on, and %s was better at rung %d", r.sets(a), r.sets(b), b.lastRung())
 			}
+		}
+	}
+	for _, search := range r.Searches {
+		chosen := search.Settings[search.Chosen().Setting]
+		var undecided []string
+		for _, s := range r.Settings {
+			if s.cells[0].Schedule != chosen.cells[0].Schedule || len(s.tails) == 3 {
+				continue
+			}
+			rung := len(s.tails) - 1
+			first := chosen.tails[rung][0] - s.tails[rung][0]
+			second := chosen.tails[rung][1] - s.tails[rung][1]
+			// Of two values Student's quantile is 12.706 and the deviation their distance over the root of two.
+			if (first+second)/2 <= 12.706*math.Abs(first-second)/2 {
+				undecided = append(undecided, fmt.Sprintf("%s (at 1/9)", strings.Join(r.sets(s), " ")))
+			}
+		}
+		text := r.choiceSentence(search)
+		_, listed, _ := strings.Cut(text, "had not told them from it: ")
+		if want := strings.Join(undecided, ", "); strings.TrimSuffix(listed, ".") != want || want == "" {
+			t.Errorf("%q names %q as undecided, want %q", text, listed, want)
 		}
 	}
 	if err := r.Save(p.Folder); err != nil {

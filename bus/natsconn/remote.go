@@ -330,8 +330,9 @@ func (c *Conn) explain(err error) error {
 		hint    string
 	}{
 		{errors.Is(err, nats.ErrNoServers), "no server answers there"},
-		{Refused(err) && !c.showsWho(), "the server asks for credentials"},
-		{Refused(err), "the server does not accept these credentials"},
+		{Refused(err) && !c.showsWho(), "the server asks for credentials: fedpace enroll makes them, and --creds names " +
+			"their file"},
+		{Refused(err), "the server does not accept these credentials; its owner makes new ones with fedpace enroll"},
 		{errors.Is(err, nats.ErrMaxConnectionsExceeded), "the server takes no more connections, or no more of " +
 			"this device"},
 		{errors.Is(err, nats.ErrAuthRevoked), "these credentials have been revoked"},

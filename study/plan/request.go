@@ -218,7 +218,7 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, impossible []s
 // configured returns the setting that the request's configuration is, and settles from it what the request does
 // not say: the schedules, the grids, and the virtual time of the plan.
 func (q *Request) configured(ctx context.Context) (*Setting, error) {
-	s := &Setting{Name: "as configured", AsConfigured: true}
+	s := &Setting{AsConfigured: true}
 	var err error
 	s.real, err = config.LoadFiles(q.ConfigFiles, q.Sets)
 	if err != nil {
@@ -232,6 +232,7 @@ func (q *Request) configured(ctx context.Context) (*Setting, error) {
 		return nil, err
 	}
 	s.Schedule = s.real.Schedule.Name()
+	s.Name = fmt.Sprintf("%s, schedule.k0=%d, cohort=%d (as configured)", s.Schedule, s.real.Schedule.K0, s.config.Cohort)
 	q.fillDefaults(s)
 	q.seconds = 3600 * q.Hours
 	// Without hours, or with a NaN, the plan takes as long as the configuration's own run.

@@ -245,10 +245,10 @@ func (d *driver) applyEvent(ctx context.Context, event *round.Event, found *find
 		if report := d.config.Observer.Losses; report != nil {
 			report(effects.Train, event.Losses)
 		}
-	// EvaluateClients is the number of the round, 0 if clients were not measured.
-	case event.Kind == round.Evaluated && effects.EvaluateClients > 0:
+	// It is the number of the round, 0 if clients were not measured.
+	case event.Kind == round.Evaluated && effects.EvaluateClientsRound > 0:
 		if report := d.config.Observer.Clients; report != nil {
-			return report(effects.EvaluateClients, found.scores)
+			return report(effects.EvaluateClientsRound, found.scores)
 		}
 	}
 	return nil
@@ -355,7 +355,7 @@ func (d *driver) awaitEvent(ctx context.Context, effects *round.Effects, event *
 		return nil, err
 	case len(effects.Train) > 0:
 		return d.train(ctx, effects.Train, event)
-	case effects.Evaluate || effects.EvaluateClients > 0:
+	case effects.Evaluate || effects.EvaluateClientsRound > 0:
 		return d.evaluate(ctx, effects, event)
 	case phase == round.Planning:
 		return nil, d.nextPlan(ctx, event)
@@ -416,7 +416,7 @@ func (d *driver) evaluate(ctx context.Context, effects *round.Effects, event *ro
 	*event = round.Event{Kind: round.Evaluated}
 	found := new(findings)
 	var err error
-	if roundNumber := effects.EvaluateClients; roundNumber > 0 {
+	if roundNumber := effects.EvaluateClientsRound; roundNumber > 0 {
 		found.scores, err = d.aggregator.EvaluateClients(ctx, roundNumber)
 		if err != nil {
 			return nil, err

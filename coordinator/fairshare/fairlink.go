@@ -7,16 +7,18 @@ import "math"
 type FairLink struct {
 	// need is what every transfer needs.
 	need Work
-	// capacity is the most that all rates come to together, and maxRate the most that each is.
+	// capacity is the most that all rates come to together, and maxRate the most that each is, both in units of
+	// 2^-63 of the server (fullRate).
 	capacity, maxRate uint64
 	// now is the time up to which the link has been advanced.
 	now int64
 
 	// level is the rate of each transfer that the link slows down, and slowCount the number of these.
-	// clock is the work that such a transfer would have had done since the start of the link.
-	level     uint64
-	clock     Work
-	slowCount int
+	// serviceClock is the work that such a transfer would have had done since the start of the link. It grows by
+	// level in each nanosecond in which any transfer is slowed down.
+	level        uint64
+	serviceClock Work
+	slowCount    int
 	// freeTotal is the sum of the rates of all other transfers. Each goes at its own rate.
 	freeTotal uint64
 
@@ -62,16 +64,16 @@ type group struct {
 	firstFlow int32
 	// slowed is true if the link slows the group down.
 	slowed bool
-	// baseService is the group's service at baseTime or, for a slowed group, when the clock was at
+	// baseService is the group's service at baseTime or, for a slowed group, when the link's service clock was at
 	// baseClock.
 	baseService Work
-	// baseTime is the time to which baseService belongs, for a group that is not slowed.
+	// baseTime is the time in nanoseconds to which baseService belongs, for a group that is not slowed.
 	baseTime int64
-	// baseClock is the clock's reading to which baseService belongs, for a slowed group.
+	// baseClock is the service clock's reading to which baseService belongs, for a slowed group.
 	baseClock Work
 	// dueAt is when the first flow of a group that is not slowed is complete.
 	dueAt int64
-	// dueClock is the clock's reading when the first flow of a slowed group is complete.
+	// dueClock is the service clock's reading when the first flow of a slowed group is complete.
 	dueClock Work
 }
 
@@ -141,8 +143,8 @@ func (link *FairLink) Resume(now int64, id uint64, unshared int64, remaining Wor
 	return flowIndex
 }
 
-// Stop takes a transfer away and returns what was left of it: nothing where it
-// was complete and had not been taken.
+// Stop takes a transfer off the link at the time now, in nanoseconds, and returns the work that was left of it:
+// zero if it was complete. handle is what [FairLink.Resume] returned for it.
 func (link *FairLink) Stop(now int64, handle int32) (remaining Work) {
 	link.advance(now)
 	remaining = link.Remaining(now, handle)
@@ -187,11 +189,11 @@ func (link *FairLink) Due() (due int64, ok bool) {
 		ok = true
 	}
 	// All groups that the link slows down go at one rate, the level, which changes with every transfer that comes
-	// or goes. So such a group has instead a reading of link.clock, the work that each of their transfers has had
+	// or goes. So such a group has instead a reading of link.serviceClock, the work that each of their transfers has had
 	// done, at which its first transfer is complete.
 	if !link.slowByDue.empty() {
 		firstSlow := &link.groups[link.slowByDue.first()]
-		untilDue := firstSlow.dueClock.sub(link.clock)
+		untilDue := firstSlow.dueClock.sub(link.serviceClock)
 		due = min(due, link.now+untilDue.durationAt(link.level))
 		ok = true
 	}
@@ -213,8 +215,8 @@ func (link *FairLink) Take(now int64) (id uint64, ok bool) {
 
 // finishDue moves the transfers that are complete at the link's present time, link.now, to those that are
 // completed and wait to be taken. A group at its own rate (a free one) is due at a time; a group that the
-// link slows down is due when the link's clock of service, the work that each such group has been served,
-// reaches a reading. If any transfer was moved, the rates of the others are computed again.
+// link slows down is due when the link's service clock reaches the group's dueClock. If any transfer was moved,
+// the rates of the others are computed again.
 func (link *FairLink) finishDue() {
 	completedBefore := len(link.completed.list)
 	for !link.freeByDue.empty() {
@@ -227,7 +229,7 @@ func (link *FairLink) finishDue() {
 	}
 	for !link.slowByDue.empty() {
 		group := &link.groups[link.slowByDue.first()]
-		isDue := !link.clock.Less(group.dueClock)
+		isDue := !link.serviceClock.Less(group.dueClock)
 		if !isDue {
 			break
 		}
@@ -254,17 +256,18 @@ func (link *FairLink) advance(now int64) {
 		panic("fairshare: time goes back")
 	}
 	if link.slowCount > 0 {
-		link.clock = link.clock.add(workAt(link.level, now-link.now))
+		link.serviceClock = link.serviceClock.add(workAt(link.level, now-link.now))
 	}
 	link.now = now
 	link.finishDue()
 }
 
-// service returns the work that each transfer of a group would have had done by now if it had been in the
-// group since the group was made. A flow is complete when this reaches its mark.
+// service returns how much work the link has done, since a group was made, for a transfer that has been in the
+// group all the time. A flow of the group is complete when this reaches its mark. It counts on from baseService: at
+// the group's own rate since baseTime or, for a slowed group, by what the service clock has grown since baseClock.
 func (link *FairLink) service(g *group) Work {
 	if g.slowed {
-		return g.baseService.add(link.clock.sub(g.baseClock))
+		return g.baseService.add(link.serviceClock.sub(g.baseClock))
 	}
 	return g.baseService.add(workAt(g.rate, link.now-g.baseTime))
 }
@@ -304,12 +307,12 @@ func (link *FairLink) groupFor(unshared int64) int32 {
 	if index, ok := link.byUnshared[unshared]; ok {
 		return index
 	}
-	// Nothing has been served to the group yet, at the clock's present reading.
+	// Nothing has been served to the group yet, at the service clock's present reading.
 	index := store(&link.groups, &link.freeGroups, group{
 		unshared:  unshared,
 		rate:      rate,
 		slowed:    true,
-		baseClock: link.clock,
+		baseClock: link.serviceClock,
 	})
 	link.byUnshared[unshared] = index
 	link.slowByRate.add(index)

@@ -22,8 +22,9 @@ func (link *FairLink) relevel() {
 		case !link.freeByRate.empty() && !link.runsAtOwnRate(link.groups[link.freeByRate.first()].rate):
 			link.switchSides(link.freeByRate.first())
 		default:
-			// Rounded up, so that a transfer that takes a whole number of nanoseconds takes
-			// no more; n transfers so have at most n·2^-63 of a server too much.
+			// The share is rounded up to a whole unit, 2^-63 of the server, so that a transfer that takes
+			// a whole number of nanoseconds takes no more. The n slowed transfers together then go
+			// faster than the link by less than n units.
 			slow := uint64(link.slowCount)
 			equalShare := (link.capacity - link.freeTotal + slow - 1) / slow
 			link.level = min(link.maxRate, equalShare)
@@ -58,9 +59,9 @@ func (link *FairLink) levelExceeds(rate uint64) bool {
 	return hi == 0 && lo < link.capacity-link.freeTotal
 }
 
-// setBound sets the largest rate that any transfer may have on this link from the time now on, and computes
-// again which groups are slowed down. In a [Tree] the level of the server bounds the rates on the sites'
-// links.
+// setBound sets the largest rate that any transfer may have on this link from the time now on, in units of 2^-63
+// of the server, and computes again which groups are slowed down. In a [Tree] the level of the server bounds the
+// rates on the sites' links.
 func (link *FairLink) setBound(now int64, maxRate uint64) {
 	if maxRate == link.maxRate {
 		return
@@ -89,8 +90,9 @@ func (link *FairLink) demand() (fixedRate, atBound uint64) {
 }
 
 // switchSides moves a group, given by its index, from those that the link slows down to the free ones, which
-// go at their own rates, or back. What the group has been served until now becomes the base from which its
-// service counts on, since that depends on the side, and the group moves to the heaps of the other side.
+// go at their own rates, or back. The group moves to the heaps of the other side. Its service counts by the time on
+// one side and by the link's service clock on the other, so both are noted (baseTime, baseClock) together with
+// what the group has been served until now (baseService).
 func (link *FairLink) switchSides(groupIndex int32) {
 	group := &link.groups[groupIndex]
 	group.baseService = link.service(group)
@@ -98,7 +100,7 @@ func (link *FairLink) switchSides(groupIndex int32) {
 	link.addToTotals(group, -int(group.members))
 	group.slowed = !group.slowed
 	group.baseTime = link.now
-	group.baseClock = link.clock
+	group.baseClock = link.serviceClock
 	link.addToTotals(group, int(group.members))
 	link.computeDue(group)
 	byRate, byDue := link.heaps(group.slowed)
@@ -133,10 +135,11 @@ func (link *FairLink) heaps(slowed bool) (byRate, byDue *heap) {
 	return &link.freeByRate, &link.freeByDue
 }
 
-// computeDue sets when the first transfer of a group is complete: a reading of the link's clock of service
+// computeDue sets when the first transfer of a group is complete: a reading of the link's service clock
 // if the group is slowed down, otherwise a time in nanoseconds. The group's base must be up to date. The
 // heap by due times does not follow; see updateDue.
 func (link *FairLink) computeDue(g *group) {
+	// The first transfer is complete when the group's service is at its mark.
 	remaining := link.flows[g.firstFlow].mark.sub(g.baseService)
 	if g.slowed {
 		g.dueClock = g.baseClock.add(remaining)

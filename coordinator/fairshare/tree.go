@@ -42,6 +42,7 @@ type Tree struct {
 // and site are the work of one transfer at each of them. The zero value means that nothing is
 // shared there, and if both are zero, the tree is nil.
 func NewTree(server, site Work, sites int) *Tree {
+	// At first nothing limits a site's link or a transfer to less than the full rate.
 	tree := &Tree{need: server, siteCapacity: fullRate, level: fullRate}
 	// If only one of the two is shared, the tree has a single level: each site's link by itself, or one
 	// link, that of the server, which all sites share.
@@ -59,6 +60,8 @@ func NewTree(server, site Work, sites int) *Tree {
 	tree.links = make([]*FairLink, sites)
 	tree.dueAt = make([]int64, sites)
 	tree.firstCompleted = make([]uint64, sites)
+	// Sites are ordered by when their next transfer is complete. Of several complete at one time, the transfer
+	// with the smallest id comes first.
 	tree.due.before = func(a, b int32) bool {
 		if tree.dueAt[a] == tree.dueAt[b] {
 			return tree.firstCompleted[a] < tree.firstCompleted[b]
@@ -116,18 +119,25 @@ func (t *Tree) Resume(now int64, id uint64, client int, unshared int64, remainin
 	return uint64(site)<<32 | uint64(uint32(linkHandle))
 }
 
+// split returns the parts of a transfer's handle: the site in the upper 32 bits, and the handle on the site's
+// link in the lower ones.
+func split(handle uint64) (site, linkHandle int32) {
+	return int32(handle >> 32), int32(uint32(handle))
+}
+
 // Stop takes a transfer off the tree at the time now, in nanoseconds, and returns the work that was
-// left of it. handle is what began or resumed it.
+// left of it. handle is what [Tree.Start] or [Tree.Resume] returned for the transfer.
 func (t *Tree) Stop(now int64, handle uint64) (remaining Work) {
-	site := int32(handle >> 32)
-	remaining = t.links[site].Stop(now, int32(uint32(handle)))
+	site, linkHandle := split(handle)
+	remaining = t.links[site].Stop(now, linkHandle)
 	t.update(now, site)
 	return remaining
 }
 
-// Remaining returns the work that is left of a transfer, as [FairLink.Remaining] does.
+// Remaining returns the work that is left of a transfer at the time now, as [FairLink.Remaining] does.
 func (t *Tree) Remaining(now int64, handle uint64) Work {
-	return t.links[handle>>32].Remaining(now, int32(uint32(handle)))
+	site, linkHandle := split(handle)
+	return t.links[site].Remaining(now, linkHandle)
 }
 
 // Due returns when the next transfer is complete if none is added or stopped before. ok is false
@@ -159,8 +169,9 @@ func (t *Tree) Take(now int64) (id uint64, ok bool) {
 	return 0, false
 }
 
-// update computes the speeds and the completion times again after a transfer of a site was added or taken
-// away.
+// update brings the tree up to date after a transfer of a site was added or taken away, which has changed the
+// speeds on the site's link: when the site's next transfer is complete and, where sites also share the server's
+// link, the level of the server and with it the speeds on all other sites' links.
 func (t *Tree) update(now int64, site int32) {
 	t.placeSite(site)
 	if t.twoLevels {

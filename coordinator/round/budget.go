@@ -53,7 +53,7 @@ func (u *Used) budgets(budget *Used) [5]struct {
 }
 
 // countUse adds to the run's totals what those tasks have used that ended in this step and are not counted
-// yet. A task whose acceptance is revoked has been counted before.
+// yet. usesCounted is the number of them, in the order of m.effects.Ended, that are.
 func (m *Machine) countUse() error {
 	uses := m.config.Stop.Uses
 	if uses == nil {

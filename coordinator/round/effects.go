@@ -25,10 +25,10 @@ type Effects struct {
 	Train []Task
 	// Evaluate has the newest model measured on the held-out samples. Then comes Evaluated.
 	Evaluate bool
-	// EvaluateClients is the number of the round whose model, the newest one, is to be measured on
+	// EvaluateClientsRound is the number of the round whose model, the newest one, is to be measured on
 	// each simulated client's own samples. Then comes Evaluated, which says nothing of the result.
 	// 0 means that it is not to be measured so.
-	EvaluateClients int
+	EvaluateClientsRound int
 
 	// Release are the versions of the model that no task will start from again.
 	Release []uint64
@@ -55,7 +55,7 @@ func (e *Effects) reset() {
 	e.Release = e.Release[:0]
 	e.Ended = e.Ended[:0]
 	e.Evaluate = false
-	e.EvaluateClients = 0
+	e.EvaluateClientsRound = 0
 	e.Report = nil
 	e.Stopped = nil
 	e.Ignored = ""

@@ -27,6 +27,7 @@ func (l *losses) observe(training float64, round *RoundState, newest *Stop) (mea
 	l.window.Observe(training)
 	if l.seesOtherLoss() {
 		followed := noLoss
+		// The plateau has seen every validation, so it is empty as long as there was none.
 		hasValidation := len(l.plateau.Best) > 0
 		switch {
 		case l.config.Loss.Validation && hasValidation:

@@ -75,8 +75,9 @@ func (m *Machine) settleFormulas(progress schedule.Progress) (err error) {
 func (m *Machine) cohort() int { return cmp.Or(m.round.Wanted, m.config.Cohort) }
 
 // goesOn reports whether a task may go on after the close of the round under way, if its base model will
-// then be this many aggregations old. There must be a rule by which late updates count.
+// then be this many aggregations old. It is called only if late updates can count, so m.lateness is not nil.
 func (m *Machine) goesOn(aggregations int) bool {
+	// A formula gave the round a limit of its own.
 	if m.round.LateLimit > 0 {
 		return aggregations <= m.round.LateLimit
 	}

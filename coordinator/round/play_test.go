@@ -186,10 +186,10 @@ func (p *player) follow(t failer, out *Effects) (events []Event) {
 		p.trained = append(p.trained, out.Train...)
 		events = append(events, trainedEvent(p.machine, out))
 	}
-	if out.EvaluateClients > 0 {
-		p.measured = append(p.measured, out.EvaluateClients)
+	if out.EvaluateClientsRound > 0 {
+		p.measured = append(p.measured, out.EvaluateClientsRound)
 	}
-	if out.Evaluate || out.EvaluateClients > 0 {
+	if out.Evaluate || out.EvaluateClientsRound > 0 {
 		events = append(events, Event{Kind: Evaluated, Loss: 1, Metrics: []float64{1 - 1/float64(p.machine.Round())}})
 	}
 	return events

@@ -57,7 +57,7 @@ func (m *Machine) State() State {
 		*list = slices.DeleteFunc(*list, func(t TaskState) bool { return t.Status == TaskDone })
 		for i := range *list {
 			// A transfer on a shared link is kept as the work that remains, because its rate
-			// depends on all others.
+			// depends on all others. It gets a new handle (Link) after a restart.
 			if work, ok := m.transfers.remaining(&(*list)[i]); ok {
 				state.Remaining = append(state.Remaining, work)
 				(*list)[i].Link = 0
@@ -112,6 +112,7 @@ func (m *Machine) deriveFromTasks(remaining []fairshare.Work) {
 			if m.config.Train && !m.isStale(task.Model) {
 				m.tasks.versions[task.Model]++
 			}
+			// With Holds a client gets no task while its last update waits to be taken.
 			if m.config.Holds && task.Status == TaskAccepted {
 				m.clients.busy.Add(int(task.Client))
 			}

@@ -175,7 +175,7 @@ func (m *Machine) fillSlots() error {
 	}
 	switch {
 	case issued > 0 && !overlaps:
-		// The timer is set if a late task has freed the round's clients.
+		// The round may have waited for a client to become available until a late task freed one.
 		m.cancelTimer(&m.change)
 		return nil
 	case issued == slots:
@@ -445,14 +445,13 @@ func (m *Machine) transferEnds(timer Timer) error {
 	if m.transfers == nil {
 		return fmt.Errorf("round: timer %d is not set", timer.Seq)
 	}
-	// number is that of the task or, where sites transfer in place of tasks, that of the site plus 1.
+	// number is that of the task or, where sites transfer in place of tasks, that of the site's transfer.
 	number, err := m.transfers.takeComplete(timer)
 	if err != nil {
 		return err
 	}
 	if m.config.SiteRounds > 0 {
-		site := int32(number - 1)
-		s := &m.sites[m.sitePlace(site)]
+		s := &m.sites[m.sitePlace(siteOfTransfer(number))]
 		return m.siteTransferred(s, s.Transfer.Stage)
 	}
 	t := m.findTask(number)
@@ -502,7 +501,7 @@ func (m *Machine) advanceStage(task *TaskState, timer Timer) error {
 func (m *Machine) completeTask(task *TaskState, drops bool) error {
 	// With secure aggregation of rounds that overlap the local steps are done, and the client waits for
 	// a group to agree on masks with.
-	if m.isReady(task, drops) {
+	if m.waitsForGroup(task, drops) {
 		return m.formGroup()
 	}
 	late := m.isLate(task)
@@ -539,7 +538,8 @@ func (m *Machine) completeTask(task *TaskState, drops bool) error {
 }
 
 // beginGrace sets the timer for the end of a round that has the updates that it needs and stays open for
-// those that come soon. It does nothing if the timer is set, or if the closing rule has no such time.
+// those that come soon (its grace). It does nothing if the timer is set or has fallen due (Overdue), or if the
+// closing rule gives no grace.
 func (m *Machine) beginGrace() {
 	rule, ok := m.overlapping.(closing.Graceful)
 	if !ok || m.deadline != noTimer || m.round.Overdue {
@@ -715,8 +715,8 @@ func (m *Machine) evaluateIfDue() error {
 // requestEvaluation asks the driver to measure the newest model, if an evaluation is due now. It
 // reports whether it has asked, and the machine then waits for the result.
 func (m *Machine) requestEvaluation() (due bool) {
-	m.effects.Evaluate, m.effects.EvaluateClients = m.config.evaluation(&m.round, &m.stop, m.now)
-	due = m.effects.Evaluate || m.effects.EvaluateClients > 0
+	m.effects.Evaluate, m.effects.EvaluateClientsRound = m.config.evaluation(&m.round, &m.stop, m.now)
+	due = m.effects.Evaluate || m.effects.EvaluateClientsRound > 0
 	if due {
 		m.phase = Evaluating
 	}
@@ -724,10 +724,10 @@ func (m *Machine) requestEvaluation() (due bool) {
 }
 
 // evaluation returns how the newest model is to be measured at the time now. heldOut says whether on held-out samples;
-// clients is the number of the round for which it is measured on the clients' samples, 0 for not at all.
+// clientsRound is the number of the round for which it is measured on the clients' samples, 0 for not at all.
 // After a round the configuration's timetables decide. Once the run is to stop, the final model is measured
 // in each way that the run has and that has not been done yet.
-func (c *Config) evaluation(r *RoundState, stop *Stop, now Time) (heldOut bool, clients int) {
+func (c *Config) evaluation(r *RoundState, stop *Stop, now Time) (heldOut bool, clientsRound int) {
 	if !c.Train {
 		return false, 0
 	}
@@ -742,10 +742,10 @@ func (c *Config) evaluation(r *RoundState, stop *Stop, now Time) (heldOut bool, 
 		byClient = c.EvaluateClients.Any() && !stop.ClientsEvaluated
 	}
 	if byClient {
-		clients = number
+		clientsRound = number
 	}
 	isMeasurable := c.Measurable == nil || c.Measurable(now)
-	return heldOut && isMeasurable, clients
+	return heldOut && isMeasurable, clientsRound
 }
 
 // evaluationDone handles a measurement of the newest model. loss and metrics are those on held-out samples,
@@ -755,7 +755,8 @@ func (m *Machine) evaluationDone(loss float64, metrics []float64) error {
 	if m.phase != Evaluating {
 		return fmt.Errorf("round: an evaluation while the machine was %v", m.phase)
 	}
-	heldOut, clients := m.config.evaluation(&m.round, &m.stop, m.now)
+	// This is what requestEvaluation has asked for, as time has stood still since then.
+	heldOut, clientsRound := m.config.evaluation(&m.round, &m.stop, m.now)
 	isValid := finite(loss) && metric.Check(m.config.Metrics, metrics) == nil
 	if heldOut && !isValid {
 		return fmt.Errorf(
@@ -767,7 +768,7 @@ func (m *Machine) evaluationDone(loss float64, metrics []float64) error {
 		)
 	}
 	stop := &m.stop
-	stop.ClientsEvaluated = stop.ClientsEvaluated || clients > 0
+	stop.ClientsEvaluated = stop.ClientsEvaluated || clientsRound > 0
 	if heldOut {
 		stop.Evaluated = true
 		stop.ValidationLoss = loss
@@ -884,7 +885,8 @@ func (m *Machine) stopRun(reason string) error {
 	}
 	m.round.reset()
 	m.tasks.endAccepted()
-	m.tasks.removeDone(m.round.Outcomes[Accepted])
+	const waitingForTraining = 0
+	m.tasks.removeDone(waitingForTraining)
 	m.candidates.cancel()
 	for i := range m.sites {
 		m.transfers.endTask(&m.sites[i].Transfer)

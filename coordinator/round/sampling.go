@@ -20,6 +20,7 @@ type sampling struct {
 	// round is the round under way.
 	round *RoundState
 
+	// setup is what the selection knows of the run. Its deadline is that of the closing rule, 0 if it has none.
 	setup selection.Setup
 	order selection.Order
 
@@ -31,7 +32,8 @@ type sampling struct {
 
 	// paced is the limit of tasks where rounds overlap, for the K that was asked for last.
 	paced pacedLimit
-	// limits is the setup with the deadline of the round under way.
+	// limits is the setup with which the selection limits the local steps of a task. Its deadline is that of the
+	// task: the closing rule's or, without one, how long the round's clients are to take.
 	limits selection.Setup
 	// chosen is the last cohort. Its memory is used again.
 	chosen []int32
@@ -44,8 +46,8 @@ type pacedLimit struct {
 }
 
 // newSampling makes the order of a run's selection. The order is made from expected times of the
-// configuration alone, so that it is the same in every run with one seed. Only afterwards the setup gets
-// the times that devices have taken, which limit their local steps.
+// configuration alone, so that it is the same in every run with one seed. The limits of local steps
+// follow from the times that devices have really taken, so these are put into the setup when the order is made.
 func newSampling(config *Config, clients *clients, r *RoundState) (s sampling, err error) {
 	s = sampling{config: config, clients: clients, round: r}
 	s.setup = selection.Setup{
@@ -212,6 +214,7 @@ func (s *sampling) learningRate(client, steps int) float64 {
 // scheduledSteps returns the number of local steps of a simulated client in the round under way, before the
 // selection limits it.
 func (s *sampling) scheduledSteps(client int) int {
+	// Where the schedule counts epochs, the round's K is in parts of an epoch, and each client has its own steps.
 	if s.config.Epochs.Batch > 0 {
 		return s.config.stepsOf(client, s.round.K)
 	}

@@ -32,7 +32,8 @@ type Secure struct {
 	// Limit is the longest time of the stage of keys and of that of shares; with 0 they wait for all
 	// clients. A client that takes longer is late.
 	Limit Time
-	// Bytes are those of one member in each stage, both ways together.
+	// Bytes are those of one member in each stage, both ways together. The stages are those of [Stages], in
+	// that order.
 	Bytes [4]int64
 	// ExtraUpload is by how many bytes a masked update is larger than a plain one.
 	ExtraUpload int64
@@ -161,7 +162,8 @@ func (s *secure) add(task uint64, stages *Stages, plan *Plan) {
 }
 
 // joinSecure makes the client of task t, whose plan is in event e, a member of the round's secure
-// aggregation or, where rounds overlap, one of those that do their local steps before they join a group.
+// aggregation or, where rounds overlap, one of those that do their local steps before they join a group. A
+// device that has not finished the first stages has no e.Stages, and never joins a group.
 func (m *Machine) joinSecure(t *TaskState, e *Event) {
 	if m.overlapping != nil && e.Stages != nil {
 		m.secure.addWaiting(t.Task, e.Stages, &e.Plan)
@@ -234,7 +236,8 @@ func (s *secure) simulate(stage *secureStage) (end Time) {
 
 // setUpSecure simulates the stages of keys and shares for the round's tasks, which all have plans and start
 // together. The local work of a task begins when both stages are over, and the time until then becomes part
-// of its download. Tasks of members that leave or are too late in a stage end there.
+// of its download. Tasks of members that leave or are too late in a stage end there. Where sites add up, the
+// members of each site go through the stages among themselves.
 func (m *Machine) setUpSecure() {
 	slices.SortFunc(m.secure.members, func(a, b SecureMember) int { return cmp.Compare(a.Task, b.Task) })
 	if m.config.SiteRounds > 0 {
@@ -482,11 +485,12 @@ func (m *Machine) startWork(start, end Time) {
 
 // startUpload sets a member's upload to begin at the time from, when the stages of keys and shares of its group
 // are over. It is for rounds that overlap, in which these stages come after the local steps. The time since the
-// local steps counts as part of the upload.
+// local steps counts as part of the upload. If the member drops out during the upload, its task is set to end then.
 func (m *Machine) startUpload(t *TaskState, member *SecureMember, from Time) {
 	stepsDone := t.Start + t.Download + t.Compute
 	t.Upload = from + member.Upload - stepsDone
-	// Leaves counts all of the member's work: its local steps, the stages and then the upload.
+	// Leaves is how much work of its own the member does before it drops out: its local steps, the stages and
+	// then the upload, without the time in which it waits for others.
 	workBefore := member.workBeforeUpload() + member.Stages.Keys + member.Stages.Shares
 	untilLeave := member.Leaves - workBefore
 	if member.Leaves != stays && untilLeave < member.Upload {
@@ -533,14 +537,16 @@ func (s *secure) takeWaiting(task uint64) (x SecureMember, ok bool) {
 	return x, true
 }
 
-// isReady reports whether the timer of a task means that its client has done its local steps and now waits
-// for a group, and if so adds the task to the ready ones. It is false for a task that has a group, whose
-// timer ends its upload, for one whose client drops out, and unless rounds overlap with secure aggregation.
-func (m *Machine) isReady(task *TaskState, drops bool) bool {
+// waitsForGroup handles the timer of a task whose client has done its local steps and has no group yet: it adds
+// the task to the ready ones, which wait for a group, and returns true. It returns false for a task that has a
+// group, whose timer ends its upload, for one whose client drops out, which then joins no group, and unless rounds
+// overlap with secure aggregation.
+func (m *Machine) waitsForGroup(task *TaskState, drops bool) bool {
 	secure := m.secure
 	if secure == nil || m.overlapping == nil {
 		return false
 	}
+	// Waiting are the members that belong to no group, whether or not their local steps are done.
 	if _, waits := slices.BinarySearchFunc(secure.waiting, task.Task, byTask); !waits {
 		return false
 	}
@@ -654,6 +660,7 @@ func (m *Machine) beginRecovery() {
 // revealed shares. It notes both in the round's report.
 func (m *Machine) simulateRecovery() (end Time, failed bool) {
 	secure := m.secure
+	// signed says for each member, by its index, whether it has signed the set of survivors.
 	signed := make([]bool, len(secure.members))
 	signers := 0
 	sign := func(i int, _ Time, leaves bool) {
@@ -723,8 +730,9 @@ func (s *secure) countWhere(matches func(*SecureMember) bool) (n int) {
 // its update then has a mask in common with them. If the shares do not suffice, failed is true, and end is
 // when the last of the members that signed has answered or left.
 func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
-	const never = stays
-	// answers holds for each member when it reveals its shares.
+	const never = Time(math.MaxInt64)
+	// answers holds for each member when it reveals its shares, and times holds these times without never, in
+	// ascending order.
 	answers := make([]Time, len(s.members))
 	var times []Time
 	end = from

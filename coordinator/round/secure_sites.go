@@ -26,8 +26,8 @@ func (m *Machine) setUpSites() {
 	}
 }
 
-// amongSite calls do with the members of a site's own round, and the terms for as many, in the place of those of a
-// round.
+// amongSite calls do while m.secure has the members of a site's own round, and the terms of secure aggregation
+// for that many members. All that simulates the stages of a round then simulates those of the site's own round.
 func (m *Machine) amongSite(s *SiteState, do func()) {
 	whole := m.secure.config
 	if whole.OfSite != nil {
@@ -66,19 +66,22 @@ func (m *Machine) beginSiteRecovery(s *SiteState) {
 // one. If the sum could not be recovered, none of its updates counts, and the site has no further own round: it sends
 // what it has of earlier ones.
 func (m *Machine) siteRecoveryEnds(t Timer) error {
-	place := m.sitePlace(int32(t.Task - 1))
+	site := siteOfTransfer(t.Task)
+	place := m.sitePlace(site)
 	if place == len(m.sites) || m.sites[place].Transfer.Task != t.Task {
-		return fmt.Errorf("round: timer %d is of site %d, which has no part in the round", t.Seq, int32(t.Task-1))
+		return fmt.Errorf("round: timer %d is of site %d, which has no part in the round", t.Seq, site)
 	}
 	s := &m.sites[place]
 	if err := clearTimer(&s.Recovery, t); err != nil {
 		return err
 	}
 	if !s.Unrecovered {
+		// The site has an update now, which it will send to the server.
 		s.Counts = true
 		return m.startSiteRound(s)
 	}
 	s.Unrecovered = false
+	// Without clients for a next own round, startSiteRound ends the site's part in the round.
 	s.Clients = nil
 	for i := range s.Members {
 		if s.Members[i].Uploaded {

@@ -10,8 +10,8 @@ import (
 // tasks have ended, and sends one update. The next round of its own is for those clients whose update
 // it has and that are available.
 type SiteState struct {
-	// Transfer is the transfer between the site, which is its Client, and the server, numbered from
-	// 1.
+	// Transfer is the transfer of a model between the site and the server. Its Client is the number of the site, from
+	// 0, and its Task is that number plus 1, as no transfer has the number 0. It has no plan and no outcome.
 	Transfer TaskState
 	// Round is the number of the site's own round, from 1, 0 while it has no model.
 	Round int32
@@ -33,6 +33,14 @@ type SiteState struct {
 // siteOf returns the number of a simulated client's site.
 func (c *Config) siteOf(client int32) int32 { return client % int32(c.Server.Sites) }
 
+// newSite makes the state of the site with this number, which has no clients in the round yet.
+func newSite(number int32) SiteState {
+	return SiteState{Transfer: TaskState{Task: uint64(number) + 1, Client: number, Status: TaskDone}}
+}
+
+// siteOfTransfer returns the number of the site whose transfer has this number, the Task of [SiteState].Transfer.
+func siteOfTransfer(task uint64) int32 { return int32(task - 1) }
+
 // openSites begins a round with sites: it lists the sites of the cohort's clients, in ascending order, and
 // has each site download the model, once for all of its clients.
 func (m *Machine) openSites(cohort []int32) error {
@@ -40,10 +48,7 @@ func (m *Machine) openSites(cohort []int32) error {
 		site := m.config.siteOf(client)
 		// The clients are sorted by site, so a new site follows the last one listed.
 		if n := len(m.sites); n == 0 || m.sites[n-1].Transfer.Client != site {
-			m.sites = append(
-				m.sites,
-				SiteState{Transfer: TaskState{Task: uint64(site) + 1, Client: site, Status: TaskDone}},
-			)
+			m.sites = append(m.sites, newSite(site))
 		}
 		s := &m.sites[len(m.sites)-1]
 		s.Clients = append(s.Clients, client)
@@ -59,8 +64,8 @@ func (m *Machine) openSites(cohort []int32) error {
 // bySite compares clients a and b by their sites, as for [slices.SortFunc].
 func (m *Machine) bySite(a, b int32) int { return cmp.Compare(m.config.siteOf(a), m.config.siteOf(b)) }
 
-// sitePlace returns the place in m.sites of the site with this number. The list is in ascending order of
-// the numbers.
+// sitePlace returns the place in m.sites of the site with this number or, if it is not there, the place where it
+// would be. The list is in ascending order of the sites' numbers, which stand in Transfer.Client.
 func (m *Machine) sitePlace(number int32) int {
 	i, _ := slices.BinarySearchFunc(
 		m.sites,

@@ -129,11 +129,13 @@ func (m *Machine) requestPlan(t *TaskState) {
 // no such time or the timer is set. With batteries a timer is replaced if that time has become earlier: a
 // task has ended, and its client's battery is being charged.
 func (m *Machine) awaitAvailability() error {
-	if m.change != 0 && m.clients.batteries == nil {
+	isSet := m.change != noTimer
+	if isSet && m.clients.batteries == nil {
 		return nil
 	}
-	next, ok := m.clients.nextAvailable(m.tasks.outstanding() == 0)
-	if !ok || m.change != 0 && m.changeAt <= next {
+	isIdle := m.tasks.outstanding() == 0
+	next, ok := m.clients.nextAvailable(isIdle)
+	if !ok || isSet && m.changeAt <= next {
 		return nil
 	}
 	if next <= m.now {

@@ -125,10 +125,10 @@ func (p *player) pending(t failer, out *Effects) {
 		}
 		got = append(got, trainedEvent(p.machine, out))
 	}
-	if n := len(p.measured); out.EvaluateClients > 0 && (n == 0 || p.measured[n-1] != out.EvaluateClients) {
-		t.Fatalf("an evaluation by client of round %d is pending, those of %v were asked for", out.EvaluateClients, p.measured)
+	if n := len(p.measured); out.EvaluateClientsRound > 0 && (n == 0 || p.measured[n-1] != out.EvaluateClientsRound) {
+		t.Fatalf("an evaluation by client of round %d is pending, those of %v were asked for", out.EvaluateClientsRound, p.measured)
 	}
-	if out.Evaluate || out.EvaluateClients > 0 {
+	if out.Evaluate || out.EvaluateClientsRound > 0 {
 		got = append(got, Event{Kind: Evaluated, Loss: 1, Metrics: []float64{1 - 1/float64(p.machine.Round())}})
 	}
 	byTask := func(list []Event) map[uint64]Event {

@@ -39,9 +39,9 @@ func clearTimer(timer *uint64, t Timer) error {
 	return nil
 }
 
-// emitOutcome adds to the effects the report that a task or candidate ended at the time end with an
-// outcome. newest is the newest version of the model. The report is filled in place, without a copy,
-// because a run has one for each task.
+// emitOutcome adds to the effects the report that a task or candidate (candidate) ended at the time end with an
+// outcome. newest is the version of the model against which its staleness counts: the newest one. The report is
+// filled in place, without a copy, because a run has one for each task.
 func (s *step) emitOutcome(task *TaskState, o Outcome, end Time, newest uint64, candidate bool) {
 	report := appendElement(&s.effects.Ended)
 	report.Task = task.Task

@@ -56,8 +56,8 @@ type TaskState struct {
 
 	// Timer is the timer TaskArrives or TaskDrops that is set for the task, or noTimer.
 	Timer uint64
-	// Link is, where transfers are shared, the task's timer TaskComputed or, during a transfer,
-	// the handle of that.
+	// Link is used where transfers are shared. By Stage it is the handle of the transfer that is under way on the
+	// shared link (Downloading, Uploading), the number of the timer TaskComputed (Computing), or 0.
 	Link uint64
 
 	Client int32

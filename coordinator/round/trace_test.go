@@ -340,8 +340,8 @@ func (c *conversation) step(e Event) string {
 	if out.Evaluate {
 		fmt.Fprintln(&b, "evaluate")
 	}
-	if out.EvaluateClients > 0 {
-		fmt.Fprintf(&b, "evaluate the model of round %d on each client's samples\n", out.EvaluateClients)
+	if out.EvaluateClientsRound > 0 {
+		fmt.Fprintf(&b, "evaluate the model of round %d on each client's samples\n", out.EvaluateClientsRound)
 	}
 	if r := out.Report; r != nil {
 		fmt.Fprintf(&b, "round %d: %d to %d, K %d, outcomes %v, loss %g, %d steps", r.Round, r.Start, r.End, r.LocalSteps, r.Outcomes, r.TrainingLoss, r.SGDSteps)

@@ -21,8 +21,8 @@ type transfers struct {
 	timerAt Time
 }
 
-// newTransfers makes the shared links of the server and of sites in configuration c. It returns nil
-// if transfers do not share any bandwidth. step is the machine's own, through which all its parts set timers.
+// newTransfers makes the links of the server and of sites that transfers share by configuration c. It returns nil
+// if transfers share no bandwidth. step is the machine's own, through which all its parts set timers.
 func newTransfers(c *Config, step *step) *transfers {
 	if !c.Server.shared() {
 		return nil
@@ -95,6 +95,7 @@ func (x *transfers) startComputing(t *TaskState, before Time, candidate bool) {
 		duration += t.Upload
 	}
 	t.Stage = Computing
+	// While a task is computing, Link holds this timer in the place of a transfer.
 	t.Link = x.step.setTimer(Timer{
 		At:       x.step.now + duration,
 		Priority: priorityTask,
@@ -145,12 +146,14 @@ func (x *transfers) advance(task *TaskState, candidate bool) (done bool) {
 	return true
 }
 
-// endTask removes a task from the shared links, whether it is complete or stops early.
+// endTask ends what a task does where transfers are shared, whether the task is complete or stops early: it
+// cancels the timer of its local steps, or takes its transfer off the shared link.
 func (x *transfers) endTask(task *TaskState) {
 	if task.Stage == NoStage {
 		return
 	}
 	if task.Stage == Computing {
+		// Link holds the number of the timer.
 		x.step.cancelTimer(&task.Link)
 	} else if link := x.link(task.Stage); link != nil {
 		x.stopTransfer(task, link)
@@ -170,8 +173,8 @@ func (x *transfers) stopTransfer(task *TaskState, link *fairshare.Tree) {
 		elapsed = max(0, elapsed-task.Download-task.Compute)
 	}
 	work := link.Stop(int64(x.step.now), task.Link)
-	remaining := work.Over(link.Need())
-	*phase = Time(fairshare.Stretched(int64(elapsed), int64(*phase), remaining, int64(MaxDuration)))
+	remainingPart := work.Over(link.Need())
+	*phase = Time(fairshare.Stretched(int64(elapsed), int64(*phase), remainingPart, int64(MaxDuration)))
 }
 
 // setTimer sets the timer for the next end of a transfer, on either link, and cancels the one before if it

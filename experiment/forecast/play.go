@@ -183,7 +183,7 @@ func (p *timing) next(effects *round.Effects) (round.Event, error) {
 		return round.Event{Kind: round.Queried, Losses: slices.Repeat(ones, len(effects.Query))}, nil
 	case len(effects.Train) > 0:
 		return round.Event{Kind: round.Trained, Loss: 1, Losses: slices.Repeat(ones, len(effects.Train))}, nil
-	case effects.Evaluate || effects.EvaluateClients > 0:
+	case effects.Evaluate || effects.EvaluateClientsRound > 0:
 		return round.Event{Kind: round.Evaluated, Loss: 1}, nil
 	case p.answered < len(p.open):
 		p.answered++

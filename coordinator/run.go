@@ -158,8 +158,8 @@ func (d *driver) openDevices(ctx context.Context) (*realdevices.Devices, error) 
 		CheckBuffers: func(values []float32) error {
 			return learn.CheckBuffers(config.Learning.Model, values)
 		},
-		Spec:    config.Learning.Spec,
-		Selects: registry.NeedsOf(config.Round.Select).Samples,
+		Spec:             config.Learning.Spec,
+		SelectsBySamples: registry.NeedsOf(config.Round.Select).Samples,
 	}
 	// Votes and kept state follow from the algorithm and its compression.
 	if instance := config.Learning.Algorithm; instance != nil {

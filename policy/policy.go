@@ -155,7 +155,7 @@ func bindElements(
 }
 
 // bindComponent is bind for an interface value, such as a closing rule, which may be a policy or have
-// policies among its options.
+// policies among its options. start is called with the key of each policy and returns the asker for it.
 func bindComponent(
 	value reflect.Value,
 	key string,

@@ -93,7 +93,8 @@ func compareValues(before, now string) []Change {
 	return []Change{{Before: before, Now: now, HadNone: before == "", HasNone: now == ""}}
 }
 
-// compareSettings lists the settings that differ, by their keys.
+// compareSettings lists the settings that differ, by their keys. It compares them as files whose digests are
+// the settings' values.
 func compareSettings(before, now []Setting) []Change {
 	files := func(settings []Setting) (list []InputFile) {
 		for _, s := range settings {

@@ -126,8 +126,9 @@ func (o *Option) Element() *Option {
 	return &element
 }
 
-// Short returns the options of the struct type t with the attribute short, of which a
-// scalar in place of the map gives one. It is nil for most types, whose options need a map.
+// Short returns the options of the struct type t that have the attribute short. A configuration may give a single
+// value in the place of the map of t's options, and the value is then that of one of these. The result is nil for
+// most types, whose options need a map.
 func Short(t reflect.Type) (list []Option) {
 	for _, o := range Options(t) {
 		if o.Short {

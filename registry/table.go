@@ -42,12 +42,10 @@ func (e *Entry) Type() reflect.Type { return reflect.TypeOf(e.Value) }
 // points has all plug points of the program, by the interface type of their entries.
 var points = map[reflect.Type]*Point{}
 
-// New makes the plug point of the interface type T, and panics if there is one
-// already. kind names one entry in
-// messages, as in "closing rule". word is the key that names the entry in a
-// map of the configuration, as in {rule: deadline, seconds: 5}. Without a word entries
-// stand in lists, each by its name or as a map of its name to its options, as in
-// [conv: {maps: 32}, relu].
+// New makes the plug point of the interface type T, and panics if there is one already. kind names one entry
+// in messages, as in "closing rule". word is the key that names the entry in a map of the configuration, as in
+// {rule: deadline, seconds: 5}. Without a word entries stand in lists, each by its name or as a map of its name
+// to its options, as in [conv: {maps: 32}, relu].
 func New[T any](kind, word string) *Table[T] {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Interface {

@@ -33,9 +33,10 @@ func (p *pending) find(number uint64) *chunk {
 	return c
 }
 
-// takeOut removes the chunk with this number, which must be in the set.
+// takeOut removes the chunk with this number, which must be in the set, from the map and from the recent chunks.
 func (p *pending) takeOut(number uint64) {
 	delete(p.chunks, number)
+	// Its place among the recent ones may be that of another chunk now.
 	place := &p.recent[number%uint64(len(p.recent))]
 	if place.number == number {
 		*place = recentChunk{}

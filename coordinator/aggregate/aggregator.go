@@ -35,8 +35,8 @@ type Aggregator struct {
 
 	// communicated is how many of the model's values clients send: the first ones.
 	communicated int
-	// updateLength is how many of the communicated values, from the first on, updates are judged by. The
-	// rest are buffers; see parts.go.
+	// updateLength is how many of the communicated values, from the first on, updates have in the exact sums. The
+	// rest are buffers, which are sent beside the sums; see parts.go.
 	updateLength int
 	// deviceStates holds for each client the digest of the kept state that is on the bus for its
 	// device, zero if none is.
@@ -69,8 +69,7 @@ func New(ctx context.Context, channel bus.Coordinator, config Config, resumed *S
 		sumMemory:    make([]int64, algorithm.SumLength(instance.Algorithm, config.Learning.Model.Params())),
 	}
 	aggregator.learning.Combine = config.Learning.Combine.ForAlgorithm(instance.Algorithm)
-	// The number of trained values depends on the algorithm and the model, which are set above.
-	aggregator.updateLength = aggregator.countJudged()
+	aggregator.updateLength = UpdateLength(&aggregator.learning)
 	aggregator.queue = workQueue{bus: channel, learning: &aggregator.learning, lastJob: bus.FirstNumber()}
 	// A run that begins has one version, the initial model with number 0.
 	versions := []Version{{Params: config.Learning.Initial}}
@@ -137,8 +136,8 @@ type Version struct {
 	// Number is the version's number, as in [round.Task].Model.
 	Number uint64
 	Params []float32
-	// Doubtful is true if a device's update that starts from this model and diverges is no evidence
-	// against the device.
+	// Doubtful is true if the model is degraded ([Guard]): a device's update that starts from it and diverges is
+	// no evidence against the device.
 	Doubtful bool
 }
 
@@ -239,6 +238,8 @@ func (a *Aggregator) nextModel(outcome Outcome) (model, error) {
 		}
 	} else {
 		params = slices.Clone(a.Params())
+		// An algorithm that moves the model fragment by fragment chooses the fragment by the number of rounds so
+		// far or by the clients whose updates the sum has. Other algorithms ignore the two.
 		a.algorithm.After(a.models.newest)
 		a.algorithm.SetSenders(clientsOf(outcome.sum.updates))
 		a.algorithm.Apply(params, outcome.sum.values[:len(params)], outcome.sum.scale, outcome.sum.bufferScales)

@@ -139,12 +139,13 @@ func (a *Aggregator) bufferMoves(updates []clientUpdate, firstDevice int) (moves
 // combineShares combines the buffers of several updates into one share, by the mix's rule. The share's
 // weight is the sum of their weights.
 func (m bufferMix) combineShares(shares []bufferShare) bufferShare {
-	next := m.next(shares)
+	combined := m.next(shares)
 	total := 0.0
 	for i := range shares {
 		total += shares[i].weight
 	}
-	return bufferShare{base: next, weight: total}
+	// A share that has sent nothing has the values of its base.
+	return bufferShare{base: combined, weight: total}
 }
 
 // next returns the buffers of the next model, in the order of the model's values, from the shares of the

@@ -79,8 +79,9 @@ func (a *Aggregator) method(serverVariate bus.Digest, base uint64) *bus.Method {
 	if states == nil {
 		return nil
 	}
+	// Rounds is how many rounds have made the base model. That is its version, as each round makes the next one. A
+	// site's own model is made of the newest one.
 	m := &bus.Method{Kept: uint32(states.Width()), Rounds: a.models.newest}
-	// The own models of sites are made of the newest one.
 	if !isSiteVersion(base) {
 		m.Rounds = base
 	}

@@ -104,8 +104,8 @@ type verdict struct {
 	trial trial
 	// excluded is true for each update that does not count, by place; nil if all count.
 	excluded []bool
-	// loss is that of the model which would result with the excluded updates, and divergesWith
-	// whether it had diverged.
+	// loss is that of the model that would result if all updates counted, and divergesWith says whether that
+	// model would have diverged.
 	loss         float64
 	divergesWith bool
 	// updates is the number of updates in the round, the excluded ones included.
@@ -163,6 +163,7 @@ func (g *Guard) judge(round *vettedRound, all trial) (verdict, error) {
 		result.trial, err = round.try(make([]bool, round.updateCount))
 		return result, err
 	}
+	// The harm has ended with the exclusion of the last one tried, so only those before it may be readmitted.
 	last, err := g.readmit(round, last, excluded, suspects[:tried-1])
 	result.trial = last
 	result.excluded = excluded

@@ -174,7 +174,7 @@ func (f trainerFailure) Is(target error) bool {
 	return target == round.ErrDiverged && f.Kind == bus.Diverged
 }
 
-// span is a range of places in a list: from is within, to is not.
+// span is a range of places in a list: start is within, end is not.
 type span struct{ start, end int }
 
 // split divides the places 0 to n-1 into contiguous spans of nearly equal length: as many as parts, or n if
@@ -199,6 +199,7 @@ func splitByBase(updates []clientUpdate, parts int) (spans []span) {
 			end++
 		}
 		count := end - start
+		// The base model's share of the parts, parts·count/total, is rounded up.
 		share := max(1, (parts*count+total-1)/total)
 		for _, part := range split(count, share) {
 			spans = append(spans, span{start + part.start, start + part.end})

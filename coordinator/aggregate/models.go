@@ -139,8 +139,8 @@ func (m *models) withdrawCandidate(ctx context.Context) error {
 	return m.unpublish(ctx, candidate)
 }
 
-// release forgets a version that no task will name again and takes its vectors off the bus. It is an error
-// if the version does not exist.
+// release forgets a version that no task will name again and takes its vectors off the bus: the whole model and,
+// where devices fetch only a part of it, that part (communicated). It is an error if the version does not exist.
 func (m *models) release(ctx context.Context, version uint64) error {
 	x, ok := m.versions[version]
 	if !ok {

@@ -16,9 +16,6 @@ import (
 // more. So do the sums of secure aggregation, as no single client's buffers may be seen. Integers are
 // kept then.
 
-// countJudged returns how many of the model's values, from the first on, updates have in the exact sums.
-func (a *Aggregator) countJudged() int { return UpdateLength(&a.learning) }
-
 // UpdateLength returns how many of the model's values, from the first on, updates have in the exact sums:
 // the trained values or, with differential privacy or secure aggregation, also the buffers of floats.
 func UpdateLength(l *Learning) int {
@@ -78,8 +75,8 @@ func (a *Aggregator) sentBufferCount() int {
 // see this part alone.
 func (a *Aggregator) updateValues(sum []int64) []int64 { return sum[:a.updateLength] }
 
-// updateValuesOf returns [Aggregator.updateValues] of each of the sums. The results share memory with the
-// sums.
+// updateValuesOf returns of each exact sum the part that clients' updates have ([Aggregator.updateValues]): its first
+// updateLength values. The results share memory with the sums.
 func (a *Aggregator) updateValuesOf(sums [][]int64) [][]int64 {
 	parts := make([][]int64, len(sums))
 	for i, sum := range sums {

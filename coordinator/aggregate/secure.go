@@ -21,9 +21,10 @@ type Secure struct {
 	FreshFactor uint64
 }
 
-// weighSecurely sets the weights of a round's updates for secure aggregation: W·2^-Shift for a client's
-// whole weight W. The server divides the sum once, by the total weight of the updates that count, so the
-// factor that it applies, scale, is 2^Shift over the sum of W.
+// weighSecurely sets the weights of a round's updates for secure aggregation. Clients agree on masks before it is
+// known which updates count, so a client's weight W, a whole number, cannot be divided by the total weight in
+// advance: an update enters the sum with W·2^-Shift. The server divides the sum once, by the total weight of the
+// updates that count, so the factor that it applies, scale, is 2^Shift over the sum of W.
 func (a *Aggregator) weighSecurely(updates []clientUpdate) (weighing, error) {
 	terms := a.learning.Secure
 	totalWeight := uint64(0)

@@ -136,18 +136,20 @@ func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
 	return stages
 }
 
-// trainSiteStage trains one stage but the last: it trains the tasks of the round, each from its site's own
-// model, and replaces each site's model by the weighted mean of its clients' models. It returns the loss of
-// each task, in task order.
+// trainSiteStage trains one stage but the last. round.Tasks are those of the stage: each is trained from its site's
+// own model, and each site's model is replaced by the weighted mean of its clients' models. The result has the loss
+// of each of these tasks, in the same order.
 func (a *Aggregator) trainSiteStage(ctx context.Context, round Round) ([]float64, error) {
 	updates := newUpdates(round.Tasks)
 	// sums holds one sum for each version of a site's model.
 	sums := map[uint64][]int64{}
 	// scales holds for each version the factor that its site applies to the sum.
 	scales := map[uint64]float64{}
-	// Tasks of one site start from one version. The shares of a site's updates sum to 1.
-	sites := splitByBase(updates, 1)
+	// Tasks of one site start from one version, so a single part for each version has the updates of one site.
+	const parts = 1
+	sites := splitByBase(updates, parts)
 	for _, site := range sites {
+		// The shares of a site's updates sum to 1.
 		weighing, err := a.weigh(updates[site.start:site.end])
 		if err != nil {
 			return nil, err

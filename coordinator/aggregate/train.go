@@ -159,6 +159,7 @@ func (a *Aggregator) addUp(ctx context.Context, round Round) (roundSum, error) {
 	result.devices.moves = a.bufferMoves(valid, firstDevice)
 	result.bufferScales = a.bufferScales(valid)
 	result.buffers = a.nextBuffers(a.Params(), valid)
+	// Where updates are votes, the sum of the votes becomes the step that they decide.
 	a.algorithm.Decide(result.values)
 	result.loss = meanLoss(result.losses)
 	return result, a.rebaseStale(result.values, valid)

@@ -18,7 +18,8 @@ type clientUpdate struct {
 	share float64
 	// weight is the update's weight in the exact sum that it is added to: 1 in a sum of its own.
 	weight float64
-	// separate says that the update is kept in a sum of its own, sum, instead of being added up.
+	// separate says that the update is kept in a sum of its own, sum, instead of being added to the round's sum at
+	// once: the server first compares or combines such updates one by one.
 	separate bool
 	// sum is the update as an exact sum of weight 1, nil where it is added up at once or not
 	// trained yet.

@@ -64,24 +64,24 @@ func (a *Aggregator) weigh(updates []clientUpdate) (weighing, error) {
 // are equal unless the configuration weighs updates by the clients' samples, or by the samples that their
 // local steps took.
 func (a *Aggregator) baseShares(updates []clientUpdate) ([]float64, error) {
-	bySamples := a.learning.Samples
-	byTaken := a.learning.SamplesPerStep
-	if bySamples == nil && byTaken == nil {
+	samplesOf := a.learning.Samples
+	samplesPerStep := a.learning.SamplesPerStep
+	if samplesOf == nil && samplesPerStep == nil {
 		return algorithm.Equal(len(updates)), nil
 	}
 	samples := make([]int, len(updates))
 	for i := range updates {
 		t := updates[i].task
 		switch {
-		case byTaken != nil:
-			samples[i] = t.LocalSteps * byTaken(t.Client)
+		case samplesPerStep != nil:
+			samples[i] = t.LocalSteps * samplesPerStep(t.Client)
 		case a.devices.IsDevice(t.Client):
 			samples[i] = a.devices.Samples(t.Task)
 		default:
-			samples[i] = bySamples(t.Client)
+			samples[i] = samplesOf(t.Client)
 		}
 	}
-	if bySamples != nil {
+	if samplesOf != nil {
 		// A device says itself how many samples it has, so its claim is bounded.
 		a.devices.CapSamples(tasksOf(updates), samples)
 	}
@@ -142,6 +142,7 @@ func (a *Aggregator) rebaseStale(sum []int64, updates []clientUpdate) error {
 		u := &updates[i]
 		isStale := a.mixesModels() && u.task.Staleness > 0
 		fromOther := isStale || isSiteVersion(u.task.Model)
+		// A separate update is rebased by itself, before it is joined with the sum.
 		if fromOther && !u.separate {
 			weights[u.task.Model] += u.weight
 		}

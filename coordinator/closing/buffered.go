@@ -30,7 +30,8 @@ func (b Buffered) Close(now Standing) bool {
 }
 
 // Grace implements [Graceful]: from the N-th update on a round stays open for GraceSeconds (Decoupled
-// DiLoCo, Douillard et al. 2026), unless no client is at work and none will be before it closes.
+// DiLoCo, Douillard et al. 2026). It returns that time, and 0 before the N-th update. The machine closes the round
+// earlier if no client is at work and none will be before then.
 func (b Buffered) Grace(now Standing) Time {
 	if now.Accepted < b.N {
 		return 0

@@ -135,7 +135,8 @@ func (d *Devices) suspendFlaky(device int, reason string) error {
 // open it is only compared with the quota, so that the device is banned as soon as it is over.
 func (d *Devices) countHeldTime(o *openTask, ended bool) error {
 	now := time.Now()
-	// The device's class may say how long such a task takes; 0 means that it is not known.
+	// The device's class may say how long such a task takes; 0 means that it is not known. A real device takes
+	// as much wall time as the class says in virtual time.
 	usual := time.Duration(0)
 	if d.Usual != nil {
 		usual = time.Duration(d.Usual(d.run.First+o.device, int(o.task.LocalSteps)))
@@ -194,13 +195,15 @@ func (d *Devices) impose(ban Ban) {
 // only in hours. The gateway calls the device, so that it can join again.
 func (d *Devices) readmit(now time.Time) error {
 	for device, end := range d.banEnds {
+		// Without an end the device is not banned, or is banned for good.
 		if end == 0 || now.UnixNano() < end {
 			continue
 		}
 		d.banned[device] = false
 		d.banEnds[device] = 0
 		d.bannedCount.Store(int64(countTrue(d.banned)))
-		// What the device fetched before stays counted from here, not from zero.
+		// The front counts the bytes that it has ever sent to the device, so the account notes how many these are
+		// now: its quota is of those that come after.
 		before := &d.accounts.list[device]
 		account := account{held: before.held, heldAt: before.heldAt}
 		if d.Front != nil {

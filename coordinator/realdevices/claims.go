@@ -154,7 +154,7 @@ func (d *Devices) countedSamples(device, reported int) int {
 	limit := d.MaxSamples
 	reason := "it has no more (devices.max_samples)"
 	hasDevicesAlone := d.run.First == 0
-	if limit == 0 && d.run.Selects && hasDevicesAlone {
+	if limit == 0 && d.run.SelectsBySamples && hasDevicesAlone {
 		isUnknown := func(n int) bool { return n == 0 }
 		known := slices.DeleteFunc(slices.Sorted(slices.Values(d.reportedSamples)), isUnknown)
 		limit = maxRatio * medianOfOthers(known, reported)

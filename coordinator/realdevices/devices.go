@@ -48,7 +48,8 @@ type Devices struct {
 	banned []bool
 	// gone is true for each device that has announced that it leaves.
 	gone []bool
-	// banEnds holds for each device when its ban ends, as in [Ban].Ends.
+	// banEnds holds for each device when its ban ends, in Unix nanoseconds. It is 0 for a device that is not
+	// banned, and for one that is banned for good.
 	banEnds []int64
 	// events is the memory in which the gateway returns events, reused each time.
 	events []gateway.Event
@@ -118,8 +119,8 @@ type Run struct {
 	// CheckBuffers returns an error for a device's parameters with a buffer that no model can have. Nil
 	// means that there is nothing to check.
 	CheckBuffers func(values []float32) error
-	// Selects says whether clients are chosen by their samples.
-	Selects bool
+	// SelectsBySamples says that the selection chooses clients by their numbers of samples.
+	SelectsBySamples bool
 	// Votes is true if every value of an update must be -1, 0 or 1.
 	Votes bool
 	Spec  *bus.Spec
@@ -307,9 +308,9 @@ func (d *Devices) notice(format string, args ...any) {
 	}
 }
 
-// Issue sends a task to its device. message is what the device gets, and is kept to be sent again; base is
-// the model from which the task starts. degraded says that this model is degraded, so that a refused update
-// does not count against the device. A task that is open already is not sent again.
+// Issue sends a task to its device. message is what the device gets, and is kept to be sent again; base has the
+// values that travel of the model from which the task starts. degraded says that this model is degraded, so
+// that a refused update does not count against the device. A task that is open already is not sent again.
 func (d *Devices) Issue(task *round.Task, message *bus.Task, base []float32, degraded bool) error {
 	if d.open[task.Task] != nil {
 		return nil
@@ -322,6 +323,7 @@ func (d *Devices) Issue(task *round.Task, message *bus.Task, base []float32, deg
 		device:       task.Client - d.run.First,
 		sent:         now,
 	}
+	// After a restart the checkpoint's open tasks are issued once more, and devices may have got them before.
 	o.maybeEarlier = d.firstSinceResume[o.device]
 	d.firstSinceResume[o.device] = false
 	if err := d.joinSecureSession(task); err != nil {

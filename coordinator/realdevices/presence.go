@@ -68,7 +68,8 @@ func (d *Devices) checkAnyLeft() error {
 		return nil
 	}
 	for i, banned := range d.banned {
-		if !banned || d.banEnds[i] != 0 {
+		isBannedForGood := banned && d.banEnds[i] == 0
+		if !isBannedForGood {
 			return nil
 		}
 	}
@@ -105,7 +106,8 @@ func (d *Devices) AwaitChange(ctx context.Context, clock uint64) (events []round
 	defer func() { d.heldTime.Add(int64(time.Since(began))) }()
 	// Each turn looks for changes, makes sure that one can still come, and then waits for messages.
 	for {
-		events, err = d.presenceChanges(clock, false)
+		const begin = false
+		events, err = d.presenceChanges(clock, begin)
 		if len(events) > 0 || err != nil {
 			return events, err
 		}
@@ -306,7 +308,7 @@ func (d *Devices) Resume(state *round.State, pending []Answer, found Findings) e
 		updates[pending[i].Task] = &pending[i]
 	}
 	for _, task := range state.Devices.List {
-		// A task without an answer, or one that ends without a counting update, needs no update.
+		// A task without an answer needs no update, nor does one that an event has given another outcome (Forced).
 		if task.Status == round.TaskIssued || task.Forced != round.Accepted {
 			continue
 		}

@@ -55,9 +55,9 @@ const (
 // fetchSlack is what a device may be sent beside models.
 const fetchSlack = 16 << 20
 
-// taskEnded counts that the task of a device has ended. kind is how, and took is how long the task was away
-// by the coordinator's clock. If the device is now over a quota, the result says which, in words for the
-// user; otherwise it is empty.
+// taskEnded counts that the task of a device has ended. kind is how: with a counted update (Planned), a refused one
+// (Invalid), or without an answer (Silent). took is how long the task was away in wall time. If the device is now
+// over a quota of refused or lost tasks in a row, the result says which, in words for the user; otherwise it is empty.
 func (a *accounts) taskEnded(device int, kind round.EventKind, took time.Duration) (reason string) {
 	account := &a.list[device]
 	// A counted update ends both rows of failures. A refused one shows that the device still
@@ -67,6 +67,7 @@ func (a *accounts) taskEnded(device int, kind round.EventKind, took time.Duratio
 		account.refused = 0
 		account.lost = 0
 		account.took = took
+		// The answers are counted until the median of their times is calculated again.
 		a.answers++
 	case round.Invalid:
 		account.lost = 0

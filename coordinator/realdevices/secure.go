@@ -157,9 +157,8 @@ func (d *Devices) takeSecure(event *gateway.Event) {
 		return
 	}
 	// A message may belong to the session's stage, repeat an earlier one, or come from a device
-	// that has begun its task again.
-	// With the message of the stage of masks a device asks for the set of survivors, once it has sent its masked
-	// update. It may do so in any later stage, too.
+	// that has begun its task again. With the message of the stage of masks a device asks for the set of
+	// survivors, once it has sent its masked update. It may do so in any later stage, too.
 	asksForSurvivors := stage == bus.StageMasked && session.stage >= bus.StageMasked
 	isOfThisStage := stage == session.stage || asksForSurvivors
 	isOfEarlierStage := stage < session.stage
@@ -198,7 +197,8 @@ func refusal(reason string) *bus.DeviceReply {
 // takeInStage passes a device's message of the session's present stage to the server of the secure
 // aggregation, and notes in sender how far the device is and how long it took. A message that the server
 // does not accept is answered with a refusal, and the device leaves the session. Otherwise the device is
-// answered when the stage ends.
+// answered when the stage ends. With a message of the stage of masks, which the server need not see, the device
+// only asks for the set of survivors: it has sent its masked update as the answer to its task.
 func (d *Devices) takeInStage(sender *member, event *gateway.Event) {
 	session := d.session
 	client := uint32(d.run.First + event.Device)

@@ -459,7 +459,7 @@ func (m *Machine) transferEnds(timer Timer) error {
 	if !isTransferring {
 		return fmt.Errorf("round: task %d has come to an end at the server and is not under way there", number)
 	}
-	return m.advanceStage(t, timer)
+	return m.advanceStage(t)
 }
 
 // taskComputed handles the timer for the end of a task's local steps, where transfers are shared. The task
@@ -472,13 +472,13 @@ func (m *Machine) taskComputed(timer Timer) error {
 	if err := clearTimer(&t.Link, timer); err != nil {
 		return err
 	}
-	return m.advanceStage(t, timer)
+	return m.advanceStage(t)
 }
 
-// advanceStage begins the next stage of a task or candidate after its timer has ended a stage. After the
-// last stage the task is complete, unless its plan has its client drop out later: then the timer of the
-// dropout decides.
-func (m *Machine) advanceStage(task *TaskState, timer Timer) error {
+// advanceStage begins the next stage of a task or candidate, where transfers are shared, after a stage has
+// ended. After the last stage the task is complete, unless its plan has its client drop out later: then the
+// timer of the dropout decides.
+func (m *Machine) advanceStage(task *TaskState) error {
 	isCandidate := m.candidates.underWay()
 	isDone := m.transfers.advance(task, isCandidate)
 	switch {
@@ -489,13 +489,12 @@ func (m *Machine) advanceStage(task *TaskState, timer Timer) error {
 	}
 	// The client may leave from now on, so its dropout does not matter any more.
 	m.cancelTimer(&task.Timer)
-	task.Timer = timer.Seq
 	const drops = false
 	return m.completeTask(task, drops)
 }
 
 // completeTask handles the end of a task: its update has arrived or, with drops, its client has dropped
-// out. It settles the outcome, and closes the round if that was its last task or the closing rule says so.
+// out. It settles the outcome, and closes the round if no other task of the round is open or the closing rule says so.
 // Where rounds overlap, or if the round has not found a client yet, it fills the slots that the task has
 // freed.
 func (m *Machine) completeTask(task *TaskState, drops bool) error {

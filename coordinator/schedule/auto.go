@@ -50,6 +50,8 @@ func (a Auto) LocalSteps(progress Progress) int {
 		return progress.K0
 	}
 	first := a.firstSteps(&progress)
+	// A share that is NaN says that the run has no limit. In both results first is the largest number that K is
+	// calculated from, by which wholeSteps bounds the rounding errors.
 	if math.IsNaN(progress.Share) {
 		return wholeSteps(first/exact.Cbrt(float64(progress.Round)), first)
 	}

@@ -102,6 +102,7 @@ func (s curveK[C]) LocalSteps(progress Progress) int {
 		var way C
 		first := float64(progress.K0)
 		last := float64(end)
+		// The larger end of the curve bounds the rounding errors of its values.
 		return wholeSteps(way.interpolate(first, last, elapsed, total), max(first, last))
 	}
 }

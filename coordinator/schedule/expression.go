@@ -37,6 +37,7 @@ func (s ExpressionK) LocalSteps(p Progress) int {
 	}
 	// Where the run counts epochs, the formula gives epochs, and a schedule returns thousandths.
 	value *= float64(p.partsPerUnit())
+	// The rounding errors of the formula are taken to be in proportion to its value.
 	return wholeSteps(value, math.Abs(value))
 }
 

@@ -94,7 +94,7 @@ func (w *Window) Mean() (loss float64) {
 func (w *Window) Ratio() (ratio float64, ok bool) {
 	isFull := w.Rounds >= w.config.Size
 	hasLoss := len(w.Recent) > 0
-	hasBase := w.HasF0 && !(w.F0 <= 0)
+	hasBase := w.HasF0 && w.F0 > 0
 	if !isFull || !hasLoss || !hasBase {
 		return 0, false
 	}

@@ -81,6 +81,7 @@ func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Tim
 		fastest = min(fastest, s.Expect(int(client), k))
 		slowest = max(slowest, s.Expect(int(client), f.fewest(k)))
 	}
+	// A deadline of 0 would mean that there is none.
 	return max(fastest, slowest, 1)
 }
 

@@ -181,7 +181,8 @@ func (o *oortOrder) divideCohort(familiar, fresh int) (exploited, explored int) 
 
 // utilities returns the utility of each of the familiar clients in this round, by the formula at [Oort]:
 // the statistical utility scaled to about 0 to 1, plus the uncertainty that grows with the time since the
-// last accepted update, times the factor for slowness.
+// last accepted update, times the factor for slowness. A client is slow if its newest task took (Took) longer than
+// the time that the pacer prefers (Preferred), both in seconds.
 func (o *oortOrder) utilities(round int64, familiar []int32) map[int32]float64 {
 	utility := make(map[int32]float64, len(familiar))
 	if len(familiar) == 0 {
@@ -202,7 +203,7 @@ func (o *oortOrder) utilities(round int64, familiar []int32) map[int32]float64 {
 	for _, client := range familiar {
 		c := &o.Clients[client]
 		normalized := (min(c.Utility, bound) - lowest) / extent
-		// The uncertainty grows while no update of the client is accepted.
+		// The uncertainty grows while no update of the client is accepted: Last is the round of the newest one.
 		uncertainty := math.Sqrt(0.1 * logRound / float64(c.Last))
 		utility[client] = (normalized + uncertainty) * o.slownessFactor(c.Took, o.Preferred)
 	}

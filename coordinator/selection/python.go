@@ -61,8 +61,8 @@ func (p Python) Validate(_, _ int) error {
 // String completes a dry run's sentence about the cohort.
 func (p Python) String() string { return fmt.Sprintf("as %v says", p.Python) }
 
-// Order returns the order of a run, which calls the class when a round starts. It is uniform where no
-// process is bound, as on a host.
+// Order returns the order of a run, which calls the class when a round starts. Where no Python process is bound to
+// the rule it is uniform: so it is on hosts, which read the configuration and select nobody.
 func (p Python) Order(setup Setup) (Order, error) {
 	if p.Asker() == nil {
 		return Uniform{}.Order(setup)
@@ -87,7 +87,8 @@ type pythonOrder struct {
 	setup   Setup
 	samples []int
 
-	// Past is what the question of the round under way follows from.
+	// Past is what the question of the round under way follows from: the memory and the ended tasks (Told) that it
+	// has. The tasks that end after it (News) become part of the next round's question.
 	Past past
 	// nextMemory is the memory after that question.
 	nextMemory string

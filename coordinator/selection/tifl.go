@@ -83,7 +83,8 @@ type tierMemory struct {
 	Groups  []tier
 	// Current is the tier that was drawn last.
 	Current int
-	// Before says that the tiers' losses of Interval rounds before are known.
+	// Before says that each tier's Loss, of Interval rounds before, has been set: it is false until Interval rounds
+	// have closed.
 	Before bool
 }
 
@@ -143,6 +144,7 @@ func (o *tiered) assignTiers() {
 		fastestFirst[number] = int32(number)
 		times[number] = float64(o.expected[number])
 		if client.Tasks > 0 {
+			// Ratio is the sum of the ratios of the client's accepted tasks.
 			times[number] *= client.Ratio / float64(client.Tasks)
 		}
 	}
@@ -253,9 +255,9 @@ func (o *tiered) Trained(client int, loss float64) {
 	o.Clients[client].HasLoss = true
 }
 
-// Closed takes a credit for the round and, after every Interval rounds, divides the clients into tiers
-// again. Before that it adapts the probabilities of the tiers, if the tier that was drawn last is not
-// better than Interval rounds before.
+// Closed is called after each round. It takes a credit from the tier of the round and, after every Interval rounds,
+// divides the clients into tiers again. Before that it adapts the probabilities of the tiers, if the loss of the tier
+// that was drawn last is not lower than it was Interval rounds before.
 func (o *tiered) Closed(round int, _ float64) {
 	if o.Credits > 0 {
 		o.spendCredit()

@@ -52,6 +52,7 @@ func newWeightedOrder(seed uint64, purpose keyed.Purpose, round int, weights []u
 
 // next draws an item and takes it out of the draw. ok is false if no item of positive weight is left.
 func (o *weightedOrder) next() (item int, ok bool) {
+	// The levels are those of a tree of sums: the weights come first, and the last level has the total alone.
 	root := o.levels[len(o.levels)-1]
 	total := root[0]
 	if total == 0 {
@@ -88,6 +89,7 @@ func (o *weightedOrder) remove(item int) {
 	node := item
 	for _, level := range o.levels {
 		level[node] -= weight
+		// The parent's number is that of the node divided by the fan-out.
 		node >>= fanOutBits
 	}
 }

@@ -2,7 +2,7 @@ package bitset
 
 import "math/bits"
 
-// Set is a set of the numbers 0 to n-1.
+// Set is a set of the numbers 0 to n-1. Bit i%64 of word i/64 is set if number i is in it.
 type Set []uint64
 
 // New makes an empty set for the numbers below n.
@@ -21,8 +21,9 @@ func (s Set) Has(i int) bool { return s[i>>6]>>(i&63)&1 == 1 }
 // with which the set was made.
 func (s Set) Absent(n int, f func(i int)) {
 	for word, set := range s {
-		for free := ^set; free != 0; free &= free - 1 {
-			i := word<<6 + bits.TrailingZeros64(free)
+		// Each turn takes the lowest bit of the word that is not set, and clears it in absent.
+		for absent := ^set; absent != 0; absent &= absent - 1 {
+			i := 64*word + bits.TrailingZeros64(absent)
 			if i >= n {
 				return
 			}

@@ -146,6 +146,7 @@ func Start(options Options) (_ *Process, err error) {
 	command := exec.Command(options.Words[0], options.Words[1:]...)
 	command.Stdout = printWriter
 	command.Stderr = printWriter
+	// In the child these are the descriptors 3 (requests), 4 (replies), 5 (memory) and, from 6 on, options.Files.
 	command.ExtraFiles = append([]*os.File{requestReader, replyWriter, process.Memory.File()}, options.Files...)
 	command.Env = options.Environment
 	command.SysProcAttr = OwnGroup()
@@ -304,6 +305,7 @@ func (p *Process) Close(farewell []byte) error {
 		done()
 	}
 	_ = p.Kill("")
+	// The reader of replies may still wait for somebody to take one.
 	close(p.closing)
 	p.readers.Wait()
 	return p.release()

@@ -96,7 +96,8 @@ func (p *parser) unexpected() {
 	p.fail(errorAt(t.position, "unexpected %s", t.text))
 }
 
-// fail notes the first error, after which nothing is read.
+// fail notes an error, unless one was noted before, and drops all tokens but the last, of the kind end, so that
+// nothing more is read.
 func (p *parser) fail(err *Error) {
 	if p.err == nil {
 		p.err = err
@@ -123,7 +124,8 @@ func (p *parser) expression() Node {
 	return &Conditional{question, condition, then, p.expression()}
 }
 
-// let reads what follows let.
+// let reads what follows the word let, whose position is start, in "let name = value; expression", and returns the
+// tree of the whole.
 func (p *parser) let(start place) Node {
 	name := p.next()
 	if name.kind != word {

@@ -25,7 +25,8 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// OpenFile is [os.OpenFile] for what is a regular file, or is not there yet.
+// OpenFile is [os.OpenFile] for what is a regular file, or is not there yet. For anything else the error wraps
+// [ErrNone].
 func OpenFile(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrNone}
@@ -33,11 +34,12 @@ func OpenFile(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(path, flag, mode)
 }
 
-// ReadFile reads the whole of a regular file. Anything else is an error that wraps [ErrNone].
+// ReadFile reads the whole of a regular file. If something else than a regular file is there, the error wraps
+// [ErrNone].
 func ReadFile(path string) ([]byte, error) { return ReadHead(path, math.MaxInt64) }
 
-// ReadHead reads the first limit bytes of a regular file, or all of a shorter one. Anything else is an error
-// that wraps [ErrNone].
+// ReadHead reads the first limit bytes of a regular file, or all of a shorter one. If something else than a regular
+// file is there, the error wraps [ErrNone].
 func ReadHead(path string, limit int64) ([]byte, error) {
 	f, _, err := Open(path)
 	if err != nil {

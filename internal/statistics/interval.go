@@ -156,8 +156,10 @@ func (e Estimated) Digits(n int) string {
 	case math.IsNaN(e.Half) || e.Half == 0:
 		return fmt.Sprintf("%.*g", n, e.Mean)
 	}
+	// The half width with two digits is written as 4.1e-03; its power of ten stands behind the first four characters.
+	const mantissa = len("4.1e")
 	var exponent int
-	if _, err := fmt.Sscanf(fmt.Sprintf("%.1e", e.Half)[4:], "%d", &exponent); err != nil ||
+	if _, err := fmt.Sscanf(fmt.Sprintf("%.1e", e.Half)[mantissa:], "%d", &exponent); err != nil ||
 		exponent < -9 ||
 		math.Abs(e.Mean) >= math.Pow10(exponent-1+n) {
 		return fmt.Sprintf("%.*g ± %.2g", n, e.Mean, e.Half)

@@ -82,8 +82,9 @@ func (c Columns[R]) Records(rows []R, digits int) [][]string {
 	return list
 }
 
-// cells returns the cells of a value in a file: a single one, or one for each number of [Parts]. digits is
-// as for [Columns.Records].
+// cells returns the cells of a value in a file: a single one, or one for each number of [Parts]. A floating-point
+// number is written with digits significant digits, or with as few as give it back exactly if digits is -1. NaN is
+// an empty cell.
 func cells(value any, digits int) (list []string) {
 	if p, ok := value.(Parts); ok {
 		_, numbers := p.Parts()

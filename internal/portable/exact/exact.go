@@ -140,6 +140,7 @@ func logOf(x float64) *big.Float {
 		e--
 	}
 	argument := new(big.Float).Quo(number(m-1), new(big.Float).Add(number(m), number(1)))
+	// The series with the sign 1 is the inverse hyperbolic tangent.
 	y := oddSeries(argument, 1)
 	y.Mul(y, number(2))
 	return y.Add(y, new(big.Float).Mul(number(float64(e)), ln2()))

@@ -169,7 +169,8 @@ func (t *Target) enter(ctx context.Context, turn int) (client *Client, device st
 }
 
 // within keeps t.Count connections with credentials, at least one, until ctx ends. It calls use for each
-// new one, with the device whose credentials it has, and closes it afterwards.
+// new one, with the id of the device whose credentials it has, and closes it afterwards. When a connection ends,
+// another one with the credentials of the same device takes its place.
 func (t *Target) within(ctx context.Context, use func(ctx context.Context, c *Client, device string) error) error {
 	return persist(ctx, t.Count, func(ctx context.Context, turn int) error {
 		c, device, err := t.enter(ctx, turn)

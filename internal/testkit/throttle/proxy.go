@@ -155,8 +155,9 @@ func (l *pipe) carry(ctx context.Context, from, to net.Conn, latency time.Durati
 		b := make([]byte, segment)
 		n, err := from.Read(b)
 		if n > 0 {
+			carriedAt := l.send(n)
 			select {
-			case parcels <- parcel{b[:n], l.send(n).Add(latency)}:
+			case parcels <- parcel{b[:n], carriedAt.Add(latency)}:
 			case <-ctx.Done():
 			}
 		}

@@ -112,8 +112,8 @@ func (d *Devices) differenceBase(base []float32) []float32 {
 	return make([]float32, len(base))
 }
 
-// Split returns the index of the first task of a device in tasks, in which those of devices follow those of
-// simulated clients. It is len(tasks) if there is none.
+// Split returns where a list of tasks splits into those of simulated clients, which come first, and those of
+// devices: the index of the first task of a device, or len(tasks) if there is none.
 func (d *Devices) Split(tasks []round.Task) int {
 	n := len(tasks)
 	for n > 0 && d.IsDevice(tasks[n-1].Client) {

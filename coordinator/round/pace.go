@@ -34,8 +34,8 @@ func (m *Machine) measurePace() {
 }
 
 // Share returns which part of a run is over at the time now, from 0 to 1, by the limit that is nearest.
-// stop has the totals of the rounds so far. The result is NaN if the run has no limit, or only targets,
-// which it may reach at any time.
+// stop has the totals of the rounds so far. A limit of 0 is not set. The result is NaN if no limit is set, or only
+// targets are, which a run may reach at any time.
 func (l *Limits) Share(now Time, stop *Stop) float64 {
 	share := math.NaN()
 	for _, x := range []struct{ done, limit int64 }{

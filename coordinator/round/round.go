@@ -622,6 +622,7 @@ func (m *Machine) completeRound() error {
 		return nil
 	case hasUpdates:
 		m.tasks.nextModel()
+		// In these runs an accepted task has waited for its round, see countAccepted.
 		if m.secure != nil || m.config.Holds {
 			m.tasks.endAccepted()
 		}

@@ -32,8 +32,8 @@ type Secure struct {
 	// Limit is the longest time of the stage of keys and of that of shares; with 0 they wait for all
 	// clients. A client that takes longer is late.
 	Limit Time
-	// Bytes are those of one member in each stage, both ways together. The stages are those of [Stages], in
-	// that order.
+	// Bytes are those of one member in each stage, both ways together: at keysStage, sharesStage, survivorsStage
+	// and recoveryStage.
 	Bytes [4]int64
 	// ExtraUpload is by how many bytes a masked update is larger than a plain one.
 	ExtraUpload int64
@@ -44,6 +44,14 @@ type Secure struct {
 	// round of a site is a secure aggregation among its clients. Its own OfSite is nil.
 	OfSite func(members int) *Secure
 }
+
+// The places of the stages in Secure.Bytes.
+const (
+	keysStage = iota
+	sharesStage
+	survivorsStage
+	recoveryStage
+)
 
 // quorum returns the number of survivors that must sign out of n members (secagg.Terms.Quorum).
 func (c *Secure) quorum(n int) int { return (n+c.Colluders)/2 + 1 }
@@ -87,8 +95,8 @@ type SecureMember struct {
 	// HasStages says that the machine simulates the client's stages. It is false for a real device that has not
 	// finished the first two, and for a client whose task has ended in one of them.
 	HasStages bool
-	// SentKeys, Finished and Uploaded say which stages the client has finished: keys, shares, and the
-	// upload of an update that counts.
+	// SentKeys, Finished and Uploaded say which stages the client has finished: that of keys, that of shares (with
+	// which the set-up is finished), and the upload of an update that counts.
 	SentKeys bool
 	Finished bool
 	Uploaded bool
@@ -279,7 +287,7 @@ func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Tim
 		done:       note,
 	})
 	count := m.endLate(ends, keysEnd, func(member *SecureMember) { member.SentKeys = true })
-	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[0]
+	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[keysStage]
 	// With too few members the round cannot hide single updates, or a member has too few others to recover
 	// its secrets, so the round is refused.
 	neighbours := count - 1
@@ -297,7 +305,7 @@ func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Tim
 		done:       note,
 	})
 	count = m.endLate(ends, sharesEnd, func(member *SecureMember) { member.Finished = true })
-	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[1]
+	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[sharesStage]
 	m.noteSetup(sharesEnd - start)
 	count = m.dropLonely(sharesEnd)
 	m.round.Secure.Members += count
@@ -341,12 +349,13 @@ func (m *Machine) dropLonely(end Time) (count int) {
 	for changed := true; changed; {
 		changed = false
 		count = 0
-		neighbours := secure.inRing(func(i int) bool { return secure.members[i].Finished })
+		// finishedNeighbours counts a member's neighbours that have finished the stage of shares.
+		finishedNeighbours := secure.inRing(func(i int) bool { return secure.members[i].Finished })
 		for i := range secure.members {
 			x := &secure.members[i]
 			switch {
 			case !x.Finished:
-			case neighbours(i) < secure.config.Threshold:
+			case finishedNeighbours(i) < secure.config.Threshold:
 				x.Finished = false
 				x.HasStages = false
 				m.endInSetUp(x.Task, end, Cancelled)
@@ -689,7 +698,9 @@ func (m *Machine) simulateRecovery() (end Time, failed bool) {
 	r := &m.round.Secure
 	// Of several sites the longest recovery counts.
 	r.Recovery = max(r.Recovery, end-m.now)
-	r.Bytes += int64(uploaded)*secure.config.Bytes[2] + int64(signers)*secure.config.Bytes[3]
+	// Those that have uploaded sign, and those that have signed reveal shares.
+	r.Bytes += int64(uploaded) * secure.config.Bytes[survivorsStage]
+	r.Bytes += int64(signers) * secure.config.Bytes[recoveryStage]
 	if failed {
 		m.noteUnrecovered()
 		return end, true

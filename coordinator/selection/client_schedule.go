@@ -59,10 +59,10 @@ type clientQuestion struct {
 // questionAbout makes the question that the Python class is asked about one client: its number, its samples
 // if they are known, the round's deadline in seconds if there is one, and how many seconds 1, 2, ... up to
 // maxSteps local steps are expected to take it, if that is known.
-func questionAbout(setup *Setup, number, maxSteps int) clientQuestion {
-	question := clientQuestion{Number: number, LocalSteps: maxSteps}
+func questionAbout(setup *Setup, client, maxSteps int) clientQuestion {
+	question := clientQuestion{Number: client, LocalSteps: maxSteps}
 	if setup.Samples != nil {
-		samples := setup.Samples(number)
+		samples := setup.Samples(client)
 		question.Samples = &samples
 	}
 	if setup.Deadline > 0 {
@@ -73,7 +73,7 @@ func questionAbout(setup *Setup, number, maxSteps int) clientQuestion {
 		return question
 	}
 	for steps := range min(maxSteps, maxTimes) {
-		question.Seconds = append(question.Seconds, setup.Expect(number, steps+1).Seconds())
+		question.Seconds = append(question.Seconds, setup.Expect(client, steps+1).Seconds())
 	}
 	return question
 }
@@ -84,17 +84,17 @@ const maxTimes = 1000
 // Limit implements [Limiting]: it returns how many local steps a client takes in a round, from 0 to
 // maxSteps, by the answer of the Python class. 0 leaves the client out. An answer out of range is reported
 // as a failure. The client then takes as many as the rule that draws the clients allows.
-func (p ClientSchedule) Limit(setup *Setup, number, maxSteps int) int {
-	maxSteps = LimitOf(p.Base, setup, number, maxSteps)
+func (p ClientSchedule) Limit(setup *Setup, client, maxSteps int) int {
+	maxSteps = LimitOf(p.Base, setup, client, maxSteps)
 	if p.Asker() == nil || maxSteps == 0 || !p.Asker().Has("local_steps") {
 		return maxSteps
 	}
 	var steps int
-	if !p.Asker().Ask("local_steps", questionAbout(setup, number, maxSteps), &steps) {
+	if !p.Asker().Ask("local_steps", questionAbout(setup, client, maxSteps), &steps) {
 		return maxSteps
 	}
 	if steps < 0 || steps > maxSteps {
-		p.Asker().Fail("local_steps", "%d local steps of client %d are not from 0 to %d", steps, number, maxSteps)
+		p.Asker().Fail("local_steps", "%d local steps of client %d are not from 0 to %d", steps, client, maxSteps)
 		return maxSteps
 	}
 	return steps
@@ -103,18 +103,18 @@ func (p ClientSchedule) Limit(setup *Setup, number, maxSteps int) int {
 // Rate implements [Rating]: it returns the learning rate of one client's task by the answer of the Python
 // class. steps are the task's local steps. rate is that of the round; it holds if the class has no such
 // method or fails.
-func (p ClientSchedule) Rate(setup *Setup, number, steps int, rate float64) float64 {
+func (p ClientSchedule) Rate(setup *Setup, client, steps int, rate float64) float64 {
 	if p.Asker() == nil || !p.Asker().Has("learning_rate") {
 		return rate
 	}
-	question := questionAbout(setup, number, steps)
+	question := questionAbout(setup, client, steps)
 	question.LearningRate = &rate
 	var answer float64
 	if !p.Asker().Ask("learning_rate", question, &answer) {
 		return rate
 	}
 	if !(answer >= 0) || answer > maxRate {
-		p.Asker().Fail("learning_rate", "%g of client %d is not from 0 to %g", answer, number, float64(maxRate))
+		p.Asker().Fail("learning_rate", "%g of client %d is not from 0 to %g", answer, client, float64(maxRate))
 		return rate
 	}
 	return answer

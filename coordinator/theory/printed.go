@@ -37,6 +37,7 @@ type Erratum struct {
 // Errata returns what this package corrects in the paper, in the paper's order: each entry has the
 // place, what is printed, what is right, why, and the functions here that have it.
 func Errata() []Erratum {
+	// The texts of an entry are Place, Printed, Holds, Why and Here, in this order.
 	return []Erratum{
 		{"Eq. 1", "f_c sums over a client's samples", "f_c is the mean, with 1/n_c", "the weights p_c count samples already", ""},
 		{"Eq. 2", "weights p_c over a cohort", "1/|C_r|", "the p_c of a cohort do not sum to 1; Algorithm 1 has " +

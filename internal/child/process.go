@@ -206,8 +206,8 @@ func (p *Process) readReplies(r io.Reader) {
 }
 
 // Send writes a line, with an end of line added. A process that does not read it within patience is killed,
-// and the error is an [EndedError] whose cause is unread. If ctx ends, the write is broken off, and the
-// process can take no further request.
+// and the error is an [EndedError] with unread, a text for the user, as its cause. If ctx ends, the write is broken
+// off, and the process can take no further request.
 func (p *Process) Send(ctx context.Context, line []byte, patience time.Duration, unread string) error {
 	if err := p.requests.SetWriteDeadline(time.Now().Add(patience)); err != nil {
 		return err

@@ -152,8 +152,9 @@ func signsOf(head string) []string {
 	return signs
 }
 
-// errKind returns an error that says what a file is, if one of its signs begins with one of the list kinds.
-// form is added to the kind, such as " in gzip".
+// errKind returns an error that says what a file is, if it is of one of the kinds in the list kinds; else nil. signs
+// are those of the file, as signsOf returns them: it is of a kind if one of them begins with the kind's sign. form is
+// added to the kind, such as " in gzip".
 func errKind(signs []string, form string) error {
 	for _, kind := range kinds {
 		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(sign, kind.sign) }) {
@@ -200,17 +201,20 @@ const maxFilesNamed = 1000
 // explainFolder returns err, the error with which a folder failed to be read. If the folder and those below
 // hold nothing that is read, but a file or folder of a kind that is known, the error names that instead.
 func explainFolder(dir string, err error) error {
+	// The folder itself is of a known kind, and err says so already.
 	if checkFolder(dir) != nil {
 		return err
 	}
+	// found is the first error about a file or folder of a known kind.
 	var found error
 	seen := 0
 	enough := errors.New("enough files")
 	takes := func(name string) bool { return seen < maxFilesNamed && !strings.HasPrefix(name, ".") }
-	note := func(path string, kind error) {
-		if kind != nil && found == nil {
+	// note keeps kindErr, an error that says of what kind the file or folder at path is; nil stands for no such kind.
+	note := func(path string, kindErr error) {
+		if kindErr != nil && found == nil {
 			name, _ := filepath.Rel(dir, path)
-			found = fmt.Errorf("holds no table; %s %w", name, kind)
+			found = fmt.Errorf("holds no table; %s %w", name, kindErr)
 		}
 	}
 	failed := federated.Below(dir, takes, func(path string) error {
@@ -222,6 +226,7 @@ func explainFolder(dir string, err error) error {
 		case isSavedSet:
 			note(filepath.Dir(path), checkFolder(filepath.Dir(path)))
 		case isReadable:
+			// The folder holds data, so that err stays.
 			return enough
 		}
 		s, err := federated.OpenSource(path)

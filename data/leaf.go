@@ -220,8 +220,8 @@ type leafShard struct {
 	name string
 	// Users are the names of the users, in the order of the file.
 	Users []string `json:"users"`
-	// Count is the number of samples of each user.
-	Count []float64 `json:"num_samples"`
+	// Counts are the numbers of samples of the users, as the file states them; nil if it states none.
+	Counts []float64 `json:"num_samples"`
 	// Data has the samples of each user by name; nil for a user whose samples were moved to the
 	// set.
 	Data map[string]*leafUser `json:"user_data"`
@@ -236,15 +236,18 @@ type leafUser struct {
 }
 
 // leafSamples holds the inputs of a user's samples, one after the other in one slice: sample i ends
-// at end[i] and begins where the one before it ends.
+// at endOffsets[i] and begins where the one before it ends.
 type leafSamples struct {
 	// kind is the form that all samples share; empty before the first.
 	kind leafKind
 	// all holds images as bytes, windows as tokens, or texts.
 	all []byte
-	// end is where each sample ends in all.
-	end []int
+	// endOffsets is where each sample ends in all.
+	endOffsets []int
 }
+
+// count returns the number of samples.
+func (s *leafSamples) count() int { return len(s.endOffsets) }
 
 // readShard decodes one JSON file from r as a stream and checks that its parts agree: each user
 // that is named has samples, as many labels as inputs, and the number of samples that the file
@@ -258,8 +261,8 @@ func readShard(r io.Reader) (*leafShard, error) {
 	// The three parts of the file must agree before any user is looked at.
 	case s.Users == nil || s.Data == nil:
 		return nil, errors.New(`no "users" or no "user_data"; want LEAF's JSON: users, num_samples, user_data.<user>.{x, y}`)
-	case s.Count != nil && len(s.Count) != len(s.Users):
-		return nil, fmt.Errorf(`"num_samples" has %d numbers for %d users`, len(s.Count), len(s.Users))
+	case s.Counts != nil && len(s.Counts) != len(s.Users):
+		return nil, fmt.Errorf(`"num_samples" has %d numbers for %d users`, len(s.Counts), len(s.Users))
 	case len(s.Data) > len(s.Users):
 		return nil, fmt.Errorf(`"user_data" has %d users, "users" names %d`, len(s.Data), len(s.Users))
 	}
@@ -280,12 +283,12 @@ func readShard(r io.Reader) (*leafShard, error) {
 			return nil, fmt.Errorf(`user %q is named twice in "users"`, name)
 		case u == nil:
 			return nil, fmt.Errorf(`user %q (number %d of "users") has no data in "user_data"`, name, i)
-		case u.X.end == nil || u.Labels == nil:
+		case u.X.endOffsets == nil || u.Labels == nil:
 			return nil, fmt.Errorf("user %q has no x or no y", name)
-		case len(u.X.end) != len(u.Labels):
-			return nil, fmt.Errorf("user %q has %d samples in x and %d labels in y", name, len(u.X.end), len(u.Labels))
-		case s.Count != nil && !areWindows && s.Count[i] != float64(len(u.X.end)):
-			return nil, fmt.Errorf("user %q has %d samples, num_samples says %v", name, len(u.X.end), s.Count[i])
+		case u.X.count() != len(u.Labels):
+			return nil, fmt.Errorf("user %q has %d samples in x and %d labels in y", name, u.X.count(), len(u.Labels))
+		case s.Counts != nil && !areWindows && s.Counts[i] != float64(u.X.count()):
+			return nil, fmt.Errorf("user %q has %d samples, num_samples says %v", name, u.X.count(), s.Counts[i])
 		}
 		seen[name] = true
 	}
@@ -344,17 +347,17 @@ func eachElement(d *jsontext.Decoder, element func() error) error {
 // memory. All samples of a client are of one kind. A wrong sample is named by its place in the
 // file.
 func (s *leafSamples) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	s.end = []int{}
+	s.endOffsets = []int{}
 	err := eachElement(d, func() error {
 		kind, err := s.sample(d)
-		if err == nil && len(s.end) > 0 && s.kind != kind {
+		if err == nil && len(s.endOffsets) > 0 && s.kind != kind {
 			err = fmt.Errorf("a sample of %v among those of %v", kind, s.kind)
 		}
 		if err != nil && !errors.As(err, new(*jsontext.SyntacticError)) {
 			err = &json.SemanticError{ByteOffset: d.InputOffset(), JSONPointer: d.StackPointer(), Err: err}
 		}
 		s.kind = kind
-		s.end = append(s.end, len(s.all))
+		s.endOffsets = append(s.endOffsets, len(s.all))
 		return err
 	})
 	// The clone is as large as its content; growing may have left twice as much room.
@@ -414,7 +417,8 @@ type leafList struct {
 	samples *leafSamples
 	// pixels and texts count the numbers and the strings of the list.
 	pixels, texts int
-	// tweet is the string that is the text of the tweet, if the list is one.
+	// tweet is the string that is the text of the tweet, if the list is one: the string number tweetPlace, or the
+	// only one.
 	tweet string
 }
 
@@ -428,12 +432,14 @@ func (l *leafList) take(d *jsontext.Decoder) error {
 	case err != nil:
 		return err
 	case t.Kind() == '"':
-		// It may be the only one, where a tool has kept the tweet alone.
+		// Until the text comes, the first string is kept, which is the text if no other follows: some tools keep the
+		// text alone.
 		l.texts++
 		if l.texts == 1 || l.texts == tweetPlace {
 			l.tweet = t.String()
 		}
 		return nil
+	// The decoder has the kind '0' for all numbers.
 	case t.Kind() != '0':
 		return fmt.Errorf("found '%v', want a number or a string", t.Kind())
 	}
@@ -534,7 +540,7 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	samples := &joined{kind: kind}
 	// Tweets become bags of words instead, so they need no store of bytes.
 	if kind != sent140LEAF {
-		samples.store = make([]byte, 0, size)
+		samples.bytes = make([]byte, 0, size)
 	}
 	split := opt.Split
 	// The windows of a text overlap, so that they are not split like other samples.
@@ -551,7 +557,7 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	}
 	// What is left are images of FEMNIST or windows of Shakespeare, which both have a fixed width.
 	set := federated.Grouped{Task: string(kind), Labels: samples.labels, About: federated.FEMNISTInfo}
-	rows := &federated.ByteRows{Bytes: samples.store, Width: federated.FEMNISTPixels, Coding: federated.Ink}
+	rows := &federated.ByteRows{Bytes: samples.bytes, Width: federated.FEMNISTPixels, Coding: federated.Ink}
 	if kind == shakespeareLEAF {
 		set.About = federated.ShakespeareInfo
 		rows.Width = federated.ShakespeareWindow
@@ -581,17 +587,18 @@ func commonKind(shards []*leafShard) (kind leafKind, size int, err error) {
 // joined gathers the samples of all shards, which are of one kind.
 type joined struct {
 	kind leafKind
-	// tweets has the samples if they are tweets. Otherwise store has their bytes, one sample after another,
+	// tweets has the samples if they are tweets. Otherwise bytes has their inputs, one sample after another,
 	// and labels their classes.
 	tweets tweetTexts
-	store  []byte
+	bytes  []byte
 	labels []int32
 	// count is the number of samples so far.
 	count int32
 }
 
 // take moves the samples of one user from a shard to j, and releases the shard's memory for them. It returns
-// the numbers of the samples in the joined set, which count the samples of all users from 0 on.
+// the numbers of the samples in the joined set, which count the samples of all users from 0 on, in the order of the
+// calls.
 func (j *joined) take(shard *leafShard, user string) ([]int32, error) {
 	u := shard.Data[user]
 	// Without this reference the memory is free once the samples are copied.
@@ -603,15 +610,16 @@ func (j *joined) take(shard *leafShard, user string) ([]int32, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: user %q: y[%d] %w", shard.name, user, i, err)
 		}
-		x := u.X.all[start:u.X.end[i]]
-		start = u.X.end[i]
+		end := u.X.endOffsets[i]
+		x := u.X.all[start:end]
+		start = end
 		switch {
 		case j.kind == sent140LEAF:
 			err = j.tweets.Add(user, string(x), class)
 		case j.count == federated.MaxSamples:
 			err = fmt.Errorf("more than %d samples", j.count)
 		default:
-			j.store = append(j.store, x...)
+			j.bytes = append(j.bytes, x...)
 			j.labels = append(j.labels, class)
 		}
 		if err != nil {
@@ -630,7 +638,7 @@ func (j *joined) take(shard *leafShard, user string) ([]int32, error) {
 func groupUsers(
 	train, test []*leafShard,
 	split func(user int, samples []int32) (train, held []int32),
-	take func(*leafShard, string) ([]int32, error),
+	take func(shard *leafShard, user string) (samples []int32, err error),
 ) (*federated.Grouping, error) {
 	// A user may have a shard in both parts, but only one in each.
 	trainShards, err := shardsByUser(train)

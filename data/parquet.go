@@ -252,9 +252,10 @@ func userName(v parquet.Value) (string, error) {
 	return string(bytes.TrimSpace(v.Bytes())), nil
 }
 
-// groupByClient completes the set s from the table t. It first reads the columns in values, each by its
-// function, then the column clientColumn, whose values name the owners of the rows. Clients are in order of
-// their first appearance, and split divides the rows of each into training and held-out ones.
+// groupByClient completes the set s, which has the task, the store of samples and the labels, both still empty. It
+// first reads the columns in values, each by its function, which fills the store and the labels. Then it reads the
+// column clientColumn, whose values name the owners of the rows. Clients are in order of their first appearance,
+// and split divides the rows of each into training and held-out ones.
 func groupByClient(
 	sheet *parquetfile.Sheet,
 	s federated.Grouped,

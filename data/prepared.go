@@ -135,7 +135,7 @@ func inputsOf(r federated.Reader, path string, opt federated.Options) (*registry
 		return nil
 	})
 	if stat, statErr := os.Stat(path); err == nil && statErr == nil && stat.Mode().IsRegular() {
-		// The path is a symbolic link to a file.
+		// The path may be a symbolic link to a file, which stands for that file.
 		files = []string{path}
 		// One file of CIFAR-100 stands for both.
 		if slices.Contains(cifarFiles[:], filepath.Base(path)) {
@@ -360,8 +360,8 @@ type mapped struct {
 // Close unmaps the file; no batch may be under way.
 func (m *mapped) Close() error { return errors.Join(m.content.Unmap(), m.file.Close()) }
 
-// readPrepared maps the prepared file called name and checks all of it, also that it was made of
-// what is wanted; nil stands for anything. A file that someone truncates while it is mapped ends the process,
+// readPrepared maps the prepared file called name and checks all of it, also that it was made of what is wanted (see
+// inputsOf); with nil it may be made of anything. A file that someone truncates while it is mapped ends the process,
 // so a prepared file is only ever replaced by renaming.
 func readPrepared(name string, wanted *registry.Inputs) (_ *mapped, err error) {
 	f, err := federated.OpenSource(name)
@@ -393,12 +393,13 @@ func readPrepared(name string, wanted *registry.Inputs) (_ *mapped, err error) {
 
 // parsePrepared returns the set that the bytes b of a prepared file hold; the set keeps b. It
 // returns an error if a checksum or a length is wrong, or if the file was made of other things than
-// are wanted; nil stands for anything.
+// are wanted; with nil it may be made of anything.
 func parsePrepared(b []byte, wanted *registry.Inputs) (*federated.Grouped, error) {
 	if len(b) < preparedHead || string(b[:16]) != preparedMagic {
 		return nil, errors.New("no prepared file of this version")
 	}
-	// The length comes from the file and is checked before it is used.
+	// The places of length and checksum are those of preparedMagic. The length comes from the file and is checked
+	// before it is used.
 	n := binary.LittleEndian.Uint64(b[16:])
 	if n > uint64(len(b)-preparedHead) || n > maxPreparedTop {
 		return nil, errors.New("damaged: its header exceeds it")
@@ -505,7 +506,9 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 	width := p.Width
 	features := p.Info.Features
 	store := federated.Rows(nil)
-	count := 0
+	// valueCount is the number of numbers, or bytes, of all samples together, and skip how many of those of a sample
+	// are no features.
+	valueCount := 0
 	skip := 0
 	// A form that is not in the map is dense, the zero value.
 	input := map[string]learn.Input{"bag": learn.Sparse, "text": learn.Tokens, "tokens": learn.Tokens}[p.Rows]
@@ -524,7 +527,7 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 		}
 		values := vector.View[float32](content)
 		store = &federated.FloatRows{Width: width, Values: values}
-		count = len(values)
+		valueCount = len(values)
 	default:
 		i := slices.IndexFunc(federated.Codings, func(c *federated.Coding) bool { return c.Name == p.Rows })
 		if i < 0 {
@@ -538,14 +541,14 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 			Coding: coding,
 			Offset: in.Offset,
 		}
-		count = len(in.bytes)
+		valueCount = len(in.bytes)
 		// Some codings have bytes before the values of a sample, such as labels.
 		skip = coding.Skip
 	}
-	if width < 1 || features != width-skip || count%width != 0 {
-		return nil, 0, fmt.Errorf("%d bytes or numbers in samples of %d", count, width)
+	if width < 1 || features != width-skip || valueCount%width != 0 {
+		return nil, 0, fmt.Errorf("%d bytes or numbers in samples of %d", valueCount, width)
 	}
-	return store, count / width, nil
+	return store, valueCount / width, nil
 }
 
 // texts returns the samples of a text and their number. Every window must lie in the text and every

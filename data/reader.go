@@ -165,7 +165,8 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 // largeParquet is the size in bytes from which on a file of Parquet is read frugally.
 const largeParquet = 32 << 20
 
-// openBy opens the source with the reader r. The Parquet library makes as much garbage as there is data.
+// openBy opens the source with the reader r. While it reads a large Parquet file, garbage is collected more often,
+// because the Parquet library makes as much garbage as the file has data, which would double the memory in use.
 func openBy(r federated.Reader, source *federated.Source, opt federated.Options) (federated.Set, error) {
 	isParquet := strings.HasPrefix(source.Head, "PAR1")
 	if isParquet && source.Size >= largeParquet {

@@ -26,8 +26,8 @@ func init() {
 // zipped, and prepares it as LEAF does.
 type Shakespeare struct{}
 
-// Recognises reports whether s is Project Gutenberg's text, alone or in a zip archive, which is
-// known by having no table of tweets.
+// Recognises reports whether s is Project Gutenberg's text, or a zip archive that may hold it: any archive that
+// holds no table of tweets, which the reader Sent140 takes.
 func (Shakespeare) Recognises(s *federated.Source) federated.Match {
 	isText := strings.HasPrefix(s.Head, "The Project Gute")
 	isPackedText := s.IsZip() && zippedTweets(s.File, s.Size) == nil
@@ -126,7 +126,7 @@ const (
 // speakingRoles returns the roles of all plays in the text, in order of appearance. The rules are
 // LEAF's: a play begins with its byline, and its title stands two to seven lines above; a speech
 // begins with an indented name and a full stop, and goes on with lines that are indented further. A
-// play with a single role does not count, and a role needs three lines.
+// play with a single role does not count, and a role needs three lines (rolesOf leaves out both).
 func speakingRoles(text []byte) []role {
 	lines := strings.Split(string(text), "\n")
 	var bylines []int
@@ -148,7 +148,8 @@ func speakingRoles(text []byte) []role {
 		}
 		// Roles of one name in different plays are different clients.
 		title := titleAbove(lines, bylineLine)
-		for _, s := range rolesOf(lines[bylineLine+1:end], title == unindented) {
+		isFlat := title == unindented
+		for _, s := range rolesOf(lines[bylineLine+1:end], isFlat) {
 			name := roleName(title, s.Name)
 			i := names.Number(name)
 			if i == len(roles) {

@@ -78,11 +78,13 @@ func beginsWithTweet(s *federated.Source) bool {
 // isDigit reports whether a text is a single decimal digit.
 func isDigit[T string | []byte](s T) bool { return len(s) == 1 && s[0] >= '0' && s[0] <= '9' }
 
-// Open reads tweets from s, of a zip archive without unpacking it to disk. The set, and its digest,
-// are those of the CSV within.
+// Open reads the tweets of the file s, which is a CSV file, plain or in gzip, or a zip archive that holds one. An
+// archive is not unpacked to disk, and gives the same set, with the same digest, as the CSV file in it.
 func (Sent140) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
-	if entry := zippedTweets(o.Reading.Counted(s.File), s.Size); s.IsZip() && entry != nil {
-		return readZippedTweets(entry, o)
+	if s.IsZip() {
+		if entry := zippedTweets(o.Reading.Counted(s.File), s.Size); entry != nil {
+			return readZippedTweets(entry, o)
+		}
 	}
 	return openTweets(s.Content(o.Reading), o)
 }
@@ -252,16 +254,16 @@ func readAnonymousTweets(in *bufio.Reader, opt federated.Options) (*federated.Gr
 type tweetTexts struct {
 	// users are the names of the authors.
 	users federated.Names
-	// owner is the number of the author of each tweet.
+	// owner is the number of the author of each tweet, the index in users.List.
 	owner []int32
 	// Labels has the class of each tweet: 0 for negative, 1 for positive.
 	Labels []int32
-	// text holds the texts of all tweets, one after another.
-	text []byte
-	// end is where the text of each tweet ends in text.
-	end []uint32
-	// latin1 says that a text is not UTF-8, so that all are read as ISO 8859-1.
-	latin1 bool
+	// all holds the texts of all tweets, one after another.
+	all []byte
+	// endOffsets is where the text of each tweet ends in all.
+	endOffsets []uint32
+	// isLatin1 says that a text is not UTF-8, so that all are read as ISO 8859-1.
+	isLatin1 bool
 }
 
 // Add appends a tweet of a user with its class. Blanks around the user's name do not count. It returns an error for
@@ -270,14 +272,14 @@ func (t *tweetTexts) Add(user, text string, label int32) error {
 	if len(text) > maxTweetBytes {
 		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), maxTweetBytes)
 	}
-	if len(t.Labels) == maxTweets || int64(len(t.text)+len(text)) > math.MaxUint32 {
+	if len(t.Labels) == maxTweets || int64(len(t.all)+len(text)) > math.MaxUint32 {
 		return fmt.Errorf("more than %d tweets or 4 GiB of text", maxTweets)
 	}
 	t.owner = append(t.owner, int32(t.users.Number(strings.TrimSpace(user))))
 	t.Labels = append(t.Labels, label)
-	t.latin1 = t.latin1 || !utf8.ValidString(text)
-	t.text = append(t.text, text...)
-	t.end = append(t.end, uint32(len(t.text)))
+	t.isLatin1 = t.isLatin1 || !utf8.ValidString(text)
+	t.all = append(t.all, text...)
+	t.endOffsets = append(t.endOffsets, uint32(len(t.all)))
 	return nil
 }
 
@@ -286,10 +288,10 @@ func (t *tweetTexts) Add(user, text string, label int32) error {
 func (t *tweetTexts) words(i int32) []string {
 	var start uint32
 	if i > 0 {
-		start = t.end[i-1]
+		start = t.endOffsets[i-1]
 	}
-	text := string(t.text[start:t.end[i]])
-	if t.latin1 {
+	text := string(t.all[start:t.endOffsets[i]])
+	if t.isLatin1 {
 		var utf8 strings.Builder
 		for _, b := range []byte(text) {
 			utf8.WriteRune(rune(b))
@@ -327,8 +329,8 @@ func (t *tweetTexts) Set(opt federated.Options, name string) (*federated.Grouped
 }
 
 // Bags makes the set of bags of words, which it gives this name, from the tweets that grouping assigns to
-// clients or holds out. The vocabulary are the most frequent words of the training tweets. Tweets without a
-// word of it are dropped, and a note says how many.
+// clients or holds out: the samples in grouping are numbers of tweets. The vocabulary are the most frequent words of
+// the training tweets. Tweets without a word of it are dropped, and a note says how many.
 func (t *tweetTexts) Bags(grouping *federated.Grouping, name string) (*federated.Grouped, error) {
 	index := vocabulary(federated.Sent140Words, func(yield func(string) bool) {
 		for _, i := range grouping.Train {
@@ -346,11 +348,13 @@ func (t *tweetTexts) Bags(grouping *federated.Grouping, name string) (*federated
 	set.About.Name = name
 	bags := &federated.BagRows{Starts: []uint32{0}}
 	set.Rows = bags
-	// Tweets without a known word have no row, so the rows have other numbers than the tweets.
+	// The samples of g are rows of the set. Tweets without a known word have no row, so rows have other numbers than
+	// tweets. g goes on counting the clients that grouping has left out.
 	g := federated.Grouping{ExcludedClients: grouping.ExcludedClients, ExcludedHeldOut: grouping.ExcludedHeldOut}
 	// The training tweets of client c lie between starts c and c+1.
 	starts := append(grouping.Starts, len(grouping.Train))
 	for c, name := range grouping.Names {
+		// addBags adds a row to bags and its label to set.Labels for each tweet that it does not drop.
 		train, err := t.addBags(&set, bags, index, grouping.Train[starts[c]:starts[c+1]])
 		if err != nil {
 			return nil, err

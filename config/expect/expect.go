@@ -207,9 +207,10 @@ func (e *Expectation) Hold(
 	return outcome
 }
 
-// eval returns the interval of the term node. value and gain are those of [Expectation.Hold]. The
+// eval returns the interval in which the term node lies. value returns the measured value of a name, NaN if it was
+// not measured, and gain by how much the value called name is higher for the schedule mine than for baseline. The
 // bounds of a sum, product or quotient are the extremes over the bounds of its two terms, since
-// these operations are monotonic in each term. It is NaN if a value in the term was not measured.
+// these operations are monotonic in each term. The interval's Value is NaN if a value in the term was not measured.
 func eval(node expression.Node, value func(string) float64, gain func(mine, baseline, name string) Interval) Interval {
 	switch n := node.(type) {
 	case *expression.Number:

@@ -80,8 +80,9 @@ func Parse(name string, text []byte) (*Node, error) {
 	return n, nil
 }
 
-// Value returns the value in a YAML text that does not come from a file, such as that of a flag.
-// All of its parts stand at place, and name is what messages about its syntax call it.
+// Value returns the value in a YAML text that does not come from a file, such as that of a flag. name is what
+// messages about its syntax call it. place is the place of all parts of the value, which messages about keys give,
+// such as SetFlag; empty for none.
 func Value(name, place string, text []byte) (*Node, error) {
 	root, err := parseYAML(text)
 	if err != nil {

@@ -23,7 +23,7 @@ func All(t testing.TB, s federated.Set, c int) *learn.Batch {
 	return b
 }
 
-// HeldOut returns n held-out samples.
+// HeldOut returns n held-out samples of a set, from number from on.
 func HeldOut(t testing.TB, s federated.Set, from, n int) *learn.Batch {
 	t.Helper()
 	b := new(learn.Batch)

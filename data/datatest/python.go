@@ -84,8 +84,9 @@ func Spark(t *testing.T, folder string, args ...string) string {
 	return Python(t, folder, SparkPackages, append([]string{Script(t, "spark.py")}, args...)...)
 }
 
-// PythonPackages returns a folder of Parquet files that the packages and Spark have written, each with
-// what its writer reads back in JSON beside it. FEDPACE_PACKAGES names such a folder that is there already.
+// PythonPackages returns a folder of Parquet files that Python packages (see packages) and Spark have written.
+// Beside each file is one in JSON, with what the file's writer reads back from it. If FEDPACE_PACKAGES names a
+// folder, it must be such a one, and nothing is written.
 func PythonPackages(t *testing.T) string {
 	t.Helper()
 	if folder := os.Getenv("FEDPACE_PACKAGES"); folder != "" {

@@ -122,7 +122,8 @@ func (p Partition) Complete() (Partition, error) {
 	if err := p.checkKind(); err != nil {
 		return p, err
 	}
-	// Beyond these bounds a weight would vanish beside the counts, or they beside it.
+	// A label is drawn with a weight of alpha or beta plus the number of samples drawn of it (see urn.draw). Beyond
+	// these bounds one of the two terms would be lost in the sum, or nearly.
 	isInBounds := func(x float64) bool { return x >= 1e-6 && x <= 1e9 }
 	if !isInBounds(p.Alpha) || !isInBounds(p.Beta) {
 		return p, fmt.Errorf("partition: alpha %v and beta %v, want 1e-6 to 1e9", p.Alpha, p.Beta)

@@ -294,13 +294,15 @@ func meanAndDeviation(values []float64) (mean, deviation float64) {
 }
 
 // dealGroups joins Group natural clients at a time, in their order, into one; the last group may be smaller. It
-// returns the samples of each group, as numbers among the training samples. starts are the places at which
-// the samples of the natural clients begin, and the end of the last.
+// returns the samples of each group, as numbers among the training samples. starts are those of Grouped: natural
+// client c has the training samples from starts[c] to starts[c+1]-1.
 func (p *Partition) dealGroups(starts []int) (clients [][]int32) {
-	for first := 0; first+1 < len(starts); first += p.Group {
-		last := min(first+p.Group, len(starts)-1)
-		upToLast := ascending(starts[last])
-		clients = append(clients, upToLast[starts[first]:])
+	natural := len(starts) - 1
+	for first := 0; first < natural; first += p.Group {
+		end := min(first+p.Group, natural)
+		// ascending returns the numbers from 0 on.
+		upToEnd := ascending(starts[end])
+		clients = append(clients, upToEnd[starts[first]:])
 	}
 	return clients
 }

@@ -129,7 +129,7 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 	err = f.complete(ctx, a, p)
 	// A file that was downloaded in pieces may mix two versions of the archive, so it is tried once from the
 	// beginning.
-	if err != nil && reasonIn(err).sum && p.pieces {
+	if err != nil && reasonIn(err).sum && p.inPieces {
 		err = p.restart()
 		if err == nil {
 			err = f.complete(ctx, a, p)

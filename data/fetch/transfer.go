@@ -56,8 +56,8 @@ func permanent(format string, args ...any) error {
 // maxArchive bounds a file with no published size, in bytes (64 GiB).
 const maxArchive = 1 << 36
 
-// transfer makes one request and appends what comes to p, which is whole when
-// the error is nil.
+// transfer makes one request for the archive a to the URL address and appends what comes to p, which is whole when
+// the error is nil. It ends the request if no byte comes for f.Stall.
 func (f *Fetcher) transfer(ctx context.Context, a Archive, address string, p *partial) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -149,7 +149,7 @@ func (p *partial) begin(r *http.Response) (done bool, err error) {
 			return false, p.discard(fmt.Errorf("sends %.60q, not the bytes from %d on", contentRange, p.size))
 		}
 		// Pieces may be of different versions of the file; only the checksum can show that.
-		p.pieces = true
+		p.inPieces = true
 		if r.ContentLength >= 0 {
 			p.total = p.size + r.ContentLength
 		}
@@ -190,12 +190,13 @@ type partial struct {
 	file *os.File
 	// size is the number of bytes so far.
 	size int64
-	// resumed is the number of those bytes that an earlier call has left.
+	// resumed is the number of those bytes that an earlier call of Fetch has left.
 	resumed int64
 	// total is the size of the whole file in bytes, -1 while no server has said it.
 	total int64
-	// pieces says that a server has continued the file rather than sent it whole.
-	pieces bool
+	// inPieces says that a server has continued the file rather than sent it whole, so that its pieces may be of
+	// different versions of the archive.
+	inPieces bool
 }
 
 // openPartial opens or makes the partial file of a download and locks it, so that no other process appends
@@ -230,8 +231,8 @@ func openPartial(name string) (p *partial, err error) {
 	}, err
 }
 
-// restart empties the file for a download from the beginning, as where the server cannot
-// continue one.
+// restart empties the file for a download from the beginning: because the server sends the whole file, or because
+// what it has cannot be continued.
 func (p *partial) restart() error {
 	if err := p.file.Truncate(0); err != nil {
 		return err
@@ -240,6 +241,6 @@ func (p *partial) restart() error {
 	p.size = 0
 	p.resumed = 0
 	p.total = -1
-	p.pieces = false
+	p.inPieces = false
 	return err
 }

@@ -44,9 +44,9 @@ type Field struct {
 	unsigned, isHalf bool
 	// scale is the number of digits after the decimal point, for decimals.
 	scale int
-	// element is the definition level from which on an element of a list is present; 0 means that
+	// elementLevel is the definition level from which on an element of a list is present; 0 means that
 	// the column is no list.
-	element int
+	elementLevel int
 	// leaf is the only leaf column of the field; nil means that there are several, and that the
 	// field cannot be read.
 	leaf *parquet.Column
@@ -55,20 +55,21 @@ type Field struct {
 // newFields describes the given columns of a schema, which are the children of one group. A column that is
 // itself a group is replaced by the columns below it, each as "group.column". prefix is the name of the
 // group around the columns with a point behind it, or "". level is the definition level of that group: how
-// many of the nodes above the columns may be absent.
+// many of the nodes above the columns may be absent. schema is what the columns of the library do not tell.
 func newFields(prefix string, columns []*parquet.Column, level int, schema *schemaNames) (list []Field) {
 	for _, c := range columns {
 		name := prefix + c.Name()
 		below := c.Columns()
 		// A column with a single leaf below it can be read, however deep the leaf lies.
-		leaf, element := leafBelow(c, level)
+		leaf, elementLevel := leafBelow(c, level)
 		switch {
+		// A VARIANT has a value of any type in each row, which cannot be read.
 		case schema.variants[name]:
 			list = append(list, Field{Name: name, typeName: "VARIANT"})
 		case leaf != nil:
 			f := newField(leaf, &schema.leaves[leaf.Index()])
 			f.Name = name
-			f.element = element
+			f.elementLevel = elementLevel
 			list = append(list, f)
 		// Keys and values of a map, or several lists, cannot be one column.
 		case c.Repeated() || len(below) < 2:
@@ -153,19 +154,19 @@ func newSchemaNames(schema []format.SchemaElement) *schemaNames {
 
 // leafBelow returns the only leaf below the column c, or nil if there are several. It looks through
 // lists and groups with one child; of an image's group it takes the bytes and leaves the path.
-// level is the definition level of the nodes above c: how many of them may be absent or repeated. element is the
-// definition level from which on an element of the innermost list is present, 0 without a list.
-func leafBelow(c *parquet.Column, level int) (leaf *parquet.Column, element int) {
+// level is the definition level of the nodes above c: how many of them may be absent or repeated. elementLevel is
+// the definition level from which on an element of the innermost list is present, 0 without a list.
+func leafBelow(c *parquet.Column, level int) (leaf *parquet.Column, elementLevel int) {
 	for c != nil {
 		// Each node that may be absent or repeated adds a definition level.
 		if !c.Required() {
 			level++
 		}
 		if c.Repeated() {
-			element = level
+			elementLevel = level
 		}
 		if c.Leaf() {
-			return c, element
+			return c, elementLevel
 		}
 		next := c.Column("bytes")
 		if below := c.Columns(); next == nil && len(below) == 1 {
@@ -178,7 +179,7 @@ func leafBelow(c *parquet.Column, level int) (leaf *parquet.Column, element int)
 
 // TypeName returns what the column holds, such as lists of a type, for error messages.
 func (f *Field) TypeName() string {
-	if f.element > 0 {
+	if f.elementLevel > 0 {
 		return "lists of " + f.typeName
 	}
 	return f.typeName
@@ -260,7 +261,7 @@ func newField(leaf *parquet.Column, e *format.SchemaElement) Field {
 // IsElement reports whether v is an element of a list, which may be null. It is false for the entry
 // that stands for an empty or absent list, and for a column without lists.
 func (f *Field) IsElement(v parquet.Value) bool {
-	return f.element > 0 && v.DefinitionLevel() >= f.element
+	return f.elementLevel > 0 && v.DefinitionLevel() >= f.elementLevel
 }
 
 // Lists returns how many lists are nested in a value of the column; 0 if a row has one value.

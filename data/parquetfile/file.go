@@ -47,8 +47,8 @@ type File struct {
 	// file is where the bytes come from, and size how many there are.
 	file io.ReaderAt
 	size int64
-	// end is the place in the file at which the pages end and the footer begins.
-	end int64
+	// footerOffset is the place in the file at which the pages end and the footer begins.
+	footerOffset int64
 	// groups are the row groups as the footer describes them.
 	groups []format.RowGroup
 
@@ -109,10 +109,10 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 		return nil, fmt.Errorf("damaged Parquet footer: %w", err)
 	}
 	t = &File{
-		file:   f,
-		size:   size,
-		end:    size - 8 - footerBytes,
-		groups: meta.RowGroups,
+		file:         f,
+		size:         size,
+		footerOffset: size - 8 - footerBytes,
+		groups:       meta.RowGroups,
 	}
 	t.metadata = make(map[string]string, len(meta.KeyValueMetadata))
 	for _, pair := range meta.KeyValueMetadata {

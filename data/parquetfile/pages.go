@@ -32,13 +32,13 @@ type stream struct {
 
 	// offset is where the next page begins in the file.
 	offset int64
-	// values is the number of values of all pages so far.
-	values int64
+	// valuesRead is the number of values of all pages so far, nulls included.
+	valuesRead int64
 
-	// stored holds the bytes of the current page as they are in the file.
-	stored []byte
-	// page holds the bytes of the current page after decompression.
-	page []byte
+	// storedBuffer holds the bytes of the current page as they are in the file.
+	storedBuffer []byte
+	// pageBuffer holds the bytes of the current page after decompression.
+	pageBuffer []byte
 	// pending is what the library has not read yet of the current page, behind a header that says
 	// it is not compressed.
 	pending bytes.Buffer
@@ -56,11 +56,11 @@ type stream struct {
 type page struct {
 	// offset is where the bytes of the page begin in the file, behind its header.
 	offset int64
-	// stored and decoded are the lengths of the page in bytes before and after decompression,
-	// levels included.
-	stored, decoded int64
-	// levels is the number of bytes at the start of the page that are not compressed.
-	levels int64
+	// storedBytes and decodedBytes are the lengths of the page before and after decompression, levels included.
+	storedBytes, decodedBytes int64
+	// plainLevelBytes is the number of bytes at the start of the page that are never compressed: the levels of a page
+	// of version 2.
+	plainLevelBytes int64
 	// codec is the compression of the bytes behind the levels.
 	codec format.CompressionCodec
 	// crc is the checksum of the page; 0 means that it has none.
@@ -69,11 +69,10 @@ type page struct {
 	encoding format.Encoding
 	// values is the number of values, nulls included.
 	values int
-	// version2 says that the page has the format of version 2, whose levels are not compressed.
-	version2 bool
-	// sections are the sizes in bytes of the repetition and the definition levels, in pages of
-	// version 2.
-	sections [2]int
+	// isVersion2 says that the page has the format of version 2, whose levels are not compressed.
+	isVersion2 bool
+	// levelBytes are the sizes in bytes of the repetition and of the definition levels, in pages of version 2.
+	levelBytes [2]int
 }
 
 // streams keeps streams that are not in use, so that the next one has their memory.
@@ -87,13 +86,13 @@ func (t *File) stream(group int, f *Field) (*stream, error) {
 	s.pending.Reset()
 	// The buffers of the stream before are reused, everything else is new.
 	*s = stream{
-		File:    t,
-		field:   f,
-		meta:    c,
-		offset:  c.DataPageOffset,
-		stored:  s.stored,
-		page:    s.page,
-		pending: s.pending,
+		File:         t,
+		field:        f,
+		meta:         c,
+		offset:       c.DataPageOffset,
+		storedBuffer: s.storedBuffer,
+		pageBuffer:   s.pageBuffer,
+		pending:      s.pending,
 
 		numbersOfPage:       s.numbersOfPage,
 		numbersOfDictionary: s.numbersOfDictionary,
@@ -104,8 +103,8 @@ func (t *File) stream(group int, f *Field) (*stream, error) {
 	}
 	// The chunk must lie between the mark of four bytes at the file's beginning and the footer.
 	size := c.TotalCompressedSize
-	beginsInside := s.offset >= 4 && s.offset <= t.end
-	endsInside := size >= 0 && size <= t.end-s.offset
+	beginsInside := s.offset >= 4 && s.offset <= t.footerOffset
+	endsInside := size >= 0 && size <= t.footerOffset-s.offset
 	if c.NumValues > 0 && !(beginsInside && endsInside) {
 		return nil, fmt.Errorf("damaged or truncated: %d bytes at %d in a file of %d", size, s.offset, t.size)
 	}
@@ -127,7 +126,7 @@ func (s *stream) ReadAt(p []byte, _ int64) (n int, err error) {
 // next reads the next page, a dictionary or one of values, and leaves its header and bytes in
 // pending. It returns io.EOF once the pages had as many values as the chunk has by the footer.
 func (s *stream) next() error {
-	if s.values >= s.meta.NumValues {
+	if s.valuesRead >= s.meta.NumValues {
 		return io.EOF
 	}
 	h, p, err := s.nextHeader()
@@ -135,7 +134,7 @@ func (s *stream) next() error {
 		return err
 	}
 	// The stream ends by this count of the column's values. Those of a dictionary are no values of the column.
-	s.values += int64(valuesIn(h, p))
+	s.valuesRead += int64(valuesIn(h, p))
 	b, err := s.decode(p)
 	if err != nil {
 		return fmt.Errorf("page at byte %d: %w", p.offset, err)
@@ -174,26 +173,26 @@ func (s *stream) nextHeader() (*format.PageHeader, *page, error) {
 		}
 		// An encoding below 0 means a dictionary, until check finds another.
 		p := &page{
-			offset:   s.offset + n,
-			stored:   int64(h.CompressedPageSize),
-			decoded:  int64(h.UncompressedPageSize),
-			codec:    s.meta.Codec,
-			crc:      uint32(h.CRC),
-			encoding: -1,
+			offset:       s.offset + n,
+			storedBytes:  int64(h.CompressedPageSize),
+			decodedBytes: int64(h.UncompressedPageSize),
+			codec:        s.meta.Codec,
+			crc:          uint32(h.CRC),
+			encoding:     -1,
 		}
 		if err := s.check(h, p); err != nil {
 			return nil, nil, fmt.Errorf("page at byte %d: %w", p.offset, err)
 		}
-		s.offset = p.offset + p.stored
+		s.offset = p.offset + p.storedBytes
 		if h.Type == format.DictionaryPage || p.values > 0 {
 			return h, p, nil
 		}
 	}
 }
 
-// check copies what the reading of a page needs from its header h to p, and returns an error for
-// lengths that the file cannot back. The values that the header claims are charged to the file
-// ([File.spend]).
+// check copies what the reading of a page needs from its header h to p, whose lengths the caller has set. It returns
+// an error for lengths that the file cannot back. The bytes and values that the header claims are charged to the
+// file ([File.spend]), which bounds what one file may ask for.
 func (s *stream) check(h *format.PageHeader, p *page) error {
 	values := int64(0)
 	v1 := &h.DataPageHeader
@@ -206,13 +205,13 @@ func (s *stream) check(h *format.PageHeader, p *page) error {
 	case h.Type == format.DataPageV2 && v2.Valid:
 		values = int64(v2.V.NumValues)
 		p.encoding = v2.V.Encoding
-		p.version2 = true
-		p.sections = [2]int{int(v2.V.RepetitionLevelsByteLength), int(v2.V.DefinitionLevelsByteLength)}
-		if min(p.sections[0], p.sections[1]) < 0 {
+		p.isVersion2 = true
+		p.levelBytes = [2]int{int(v2.V.RepetitionLevelsByteLength), int(v2.V.DefinitionLevelsByteLength)}
+		if min(p.levelBytes[0], p.levelBytes[1]) < 0 {
 			return errors.New("damaged: a length below 0")
 		}
-		// In version 2 the header says how long the levels are.
-		p.levels = int64(p.sections[0]) + int64(p.sections[1])
+		// In version 2 the header says how long the levels are, which lie before the compressed values.
+		p.plainLevelBytes = int64(p.levelBytes[0]) + int64(p.levelBytes[1])
 		// A page of version 2 may go without compression, whatever the codec of its column.
 		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
 			p.codec = format.Uncompressed
@@ -224,44 +223,44 @@ func (s *stream) check(h *format.PageHeader, p *page) error {
 	}
 	// Lengths are checked before any memory is taken for them.
 	switch {
-	case min(values, p.stored, p.decoded) < 0 || p.levels > min(p.stored, p.decoded):
+	case min(values, p.storedBytes, p.decodedBytes) < 0 || p.plainLevelBytes > min(p.storedBytes, p.decodedBytes):
 		return fmt.Errorf(
 			"damaged: %d values in %d bytes, %d of them levels, stored as %d",
 			values,
-			p.decoded,
-			p.levels,
-			p.stored,
+			p.decodedBytes,
+			p.plainLevelBytes,
+			p.storedBytes,
 		)
-	case p.stored > s.end-p.offset:
-		return fmt.Errorf("damaged or truncated: %d bytes stored, %d left", p.stored, s.end-p.offset)
-	case p.decoded > maxPage:
-		return fmt.Errorf("a page of %d bytes, want at most %d", p.decoded, maxPage)
+	case p.storedBytes > s.footerOffset-p.offset:
+		return fmt.Errorf("damaged or truncated: %d bytes stored, %d left", p.storedBytes, s.footerOffset-p.offset)
+	case p.decodedBytes > maxPage:
+		return fmt.Errorf("a page of %d bytes, want at most %d", p.decodedBytes, maxPage)
 	}
 	p.values = int(values)
-	return s.spend(p.decoded + ValueBytes*values)
+	return s.spend(p.decodedBytes + ValueBytes*values)
 }
 
 // decode reads the page that p describes, compares its checksum if it has one, decompresses it and
 // checks its values. The bytes that it returns are valid until the next page is decoded.
 func (s *stream) decode(p *page) ([]byte, error) {
 	// A page of nulls may have no bytes at all.
-	if p.decoded == 0 {
+	if p.decodedBytes == 0 {
 		return nil, nil
 	}
-	stored, err := s.bytes(p.offset, p.stored)
+	stored, err := s.bytes(p.offset, p.storedBytes)
 	if err != nil {
 		return nil, err
 	}
 	if sum := crc32.ChecksumIEEE(stored); p.crc != 0 && p.crc != sum {
 		return nil, fmt.Errorf("damaged: its checksum is %08x, its header says %08x", sum, p.crc)
 	}
-	s.page = slices.Grow(s.page[:0], int(p.decoded))[:p.decoded]
+	s.pageBuffer = slices.Grow(s.pageBuffer[:0], int(p.decodedBytes))[:p.decodedBytes]
 	// The levels of a page of version 2 are never compressed; they are copied as they are.
-	copy(s.page, stored[:p.levels])
-	if err := decompress(p.codec, s.page[p.levels:], stored[p.levels:]); err != nil {
+	copy(s.pageBuffer, stored[:p.plainLevelBytes])
+	if err := decompress(p.codec, s.pageBuffer[p.plainLevelBytes:], stored[p.plainLevelBytes:]); err != nil {
 		return nil, err
 	}
-	return s.checkValues(p, s.page)
+	return s.checkValues(p, s.pageBuffer)
 }
 
 // header decodes the page header at s.offset to h and returns its length in bytes. A header is
@@ -269,7 +268,7 @@ func (s *stream) decode(p *page) ([]byte, error) {
 func (s *stream) header(h *format.PageHeader) (int64, error) {
 	// The length of a header is not known beforehand: each attempt that fails reads 32 times as much.
 	for n := int64(1 << 10); ; n <<= 5 {
-		remaining := s.end - s.offset
+		remaining := s.footerOffset - s.offset
 		b, err := s.bytes(s.offset, min(n, remaining))
 		if err != nil {
 			return 0, err
@@ -284,9 +283,9 @@ func (s *stream) header(h *format.PageHeader) (int64, error) {
 // bytes reads n bytes of the file from offset on. They are valid until the next call, which reuses their
 // memory.
 func (s *stream) bytes(offset, n int64) ([]byte, error) {
-	s.stored = slices.Grow(s.stored[:0], int(n))[:n]
-	_, err := s.file.ReadAt(s.stored, offset)
-	return s.stored, err
+	s.storedBuffer = slices.Grow(s.storedBuffer[:0], int(n))[:n]
+	_, err := s.file.ReadAt(s.storedBuffer, offset)
+	return s.storedBuffer, err
 }
 
 // decompress fills dst with the bytes that src holds in compressed form. It returns an error unless

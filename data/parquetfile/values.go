@@ -31,8 +31,8 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 	start := 0
 	var definitions []byte
 	for i, maxLevel := range []int{s.field.leaf.MaxRepetitionLevel(), s.field.leaf.MaxDefinitionLevel()} {
-		length := p.sections[i]
-		if !p.version2 {
+		length := p.levelBytes[i]
+		if !p.isVersion2 {
 			if maxLevel == 0 {
 				continue
 			}

@@ -127,7 +127,7 @@ func checkNumbers(t *testing.T, s *Sheet, f Field, want func(float64) float64) {
 		}
 		return err
 	}})
-	if err != nil || f.Kind != KindNumber || f.element > 0 {
+	if err != nil || f.Kind != KindNumber || f.elementLevel > 0 {
 		t.Errorf("%s: %s, %v", f.Name, f.TypeName(), err)
 	}
 }
@@ -165,7 +165,7 @@ func checkLists(t *testing.T, s *Sheet, f Field, want func(float32) []float32) {
 			t.Fatalf("%s, row %d: %v, want %v", f.Name, row, x, want(float32(row)))
 		}
 	}
-	if err != nil || f.element == 0 {
+	if err != nil || f.elementLevel == 0 {
 		t.Errorf("%s: %v", f.Name, err)
 	}
 }

@@ -146,7 +146,8 @@ func (r *reading) addFeature(name string, take taker) {
 
 // addColumn adds the column of this name to those that are read, and take as the taker of its values. A
 // missing value is treated as the option missing says. isFeature says that the column is one of the model's
-// inputs: only these may have lists, and the mean in the place of a missing value.
+// inputs: a missing value may be replaced by the mean, and if the column is the only one (r.vector), its values may
+// be lists.
 func (r *reading) addColumn(name string, isFeature bool, take taker) {
 	takeOrMiss := func(row int, c cell) error {
 		err := take(row, c)

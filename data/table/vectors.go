@@ -39,9 +39,9 @@ type vectors struct {
 	// channel.
 	channelsLast bool
 
-	// room returns how many rows of the given width are to come, as far as that is known; nil
+	// room returns how many rows of the given width in bytes are to come, as far as the size of the file allows; nil
 	// means that nothing is known.
-	room func(width int) int
+	room func(rowBytes int) int
 	// losses is what rounding takes from each number of a row. It lacks the first row, at which nobody knows
 	// yet how many numbers a row has. Of rows of several numbers it lacks those before the first large one,
 	// from maxExactSingle on, because others, such as pixels, lose nothing that would matter.
@@ -49,8 +49,8 @@ type vectors struct {
 }
 
 // reserve makes room for the given number of further rows, and for their values once their width is
-// known. room returns how many rows of a width in bytes can follow by the size of the file.
-func (v *vectors) reserve(rows int, room func(width int) int) {
+// known. room is kept in the field of this name.
+func (v *vectors) reserve(rows int, room func(rowBytes int) int) {
 	v.vectorOf = slices.Grow(v.vectorOf, rows)
 	v.room = room
 	v.widen()
@@ -63,7 +63,7 @@ func (v *vectors) widen() {
 	case v.room == nil || v.width == 0:
 	case v.isBytes:
 		v.bytes = slices.Grow(v.bytes, v.width*v.room(v.width))
-	// A number takes at least two bytes in a text, and more elsewhere.
+	// In the file a number takes at least two bytes in a text, and more elsewhere.
 	default:
 		v.values.reserve(v.width * v.room(2*v.width))
 	}

@@ -166,8 +166,8 @@ func earlierDevices(path string, listed map[string]bool) (lines string, err erro
 	return lines, nil
 }
 
-// load reads the archive of the device program for a platform, such as linux-arm64, into programs,
-// at most once. It fails unless the folder has exactly one. An empty platform needs none.
+// load reads the archive of the device program for a platform, such as linux-arm64, from the folder p.dist into
+// p.programs, at most once. It fails unless the folder has exactly one. An empty platform needs none.
 func (p *packer) load(platform string) error {
 	// Several devices of one platform share its archive.
 	if platform == "" || p.programs[platform] != nil {

@@ -311,7 +311,8 @@ func (f *flags) chooseFolder(
 	if f.force || loaded.Out != standard || f.namesOut(c) {
 		return "", func() {}, nil
 	}
-	// From here on the command handles signals itself, so that release can remove an empty folder.
+	// Done tells cli.Main that this command looks for signals. So a signal does not end the process at once, and
+	// release can still remove an empty folder.
 	_ = c.Context().Done()
 	dir, before, release, err := folder.Claim(loaded.Out)
 	if err != nil {

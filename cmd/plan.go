@@ -135,7 +135,7 @@ func (f *planFlags) request(c *cobra.Command, base config.Schedule) (q plan.Requ
 }
 
 // write saves the plan p in the folder outDir, which it makes if need be: the table, the recommended
-// configuration, the figure and the HTML page. Every plan is saved, in a folder beside the runs unless told.
+// configuration, the figure and the HTML page.
 func (f *planFlags) write(p *plan.Plan, outDir string) error {
 	// The figure is made first, so that a failure leaves no folder behind.
 	panels, err := p.Panels()

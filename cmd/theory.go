@@ -121,6 +121,7 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	if f.run != "" && (len(f.config) > 0 || len(f.sets) > 0) {
 		return cli.Usage(c, errors.New("--run brings its own configuration: leave --config and --set out"))
 	}
+	// advise.Forms has the names of the forms in the order of the values of theory.Form.
 	f.given.Form = theory.Form(slices.Index(advise.Forms, f.gap))
 	var a *advise.Advice
 	// A finished run has measured constants of its own.

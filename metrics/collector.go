@@ -114,9 +114,9 @@ func (c *collector) report(r *round.Report) *Round {
 	return &c.round
 }
 
-// restore takes the tasks that the collector of an earlier attempt had kept of the open round, and how
-// many had ended. The highest ranked tasks of what was kept are the highest ranked of all, so nothing
-// is lost by it.
+// restore takes the tasks that the collector of an earlier attempt had kept of the open round, and how many had ended.
+// It chooses the slowest and the sample among the kept tasks as task does among all. The result is the same, because
+// those that it would choose among all were kept.
 func (c *collector) restore(tasks []Task, ended int) {
 	for i := range tasks {
 		c.task(&tasks[i].TaskReport)

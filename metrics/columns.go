@@ -494,7 +494,7 @@ func ColumnsOf(metrics ...string) []Column {
 func (c *Column) complete() {
 	c.Tag = cmp.Or(c.Tag, "round/"+c.Name)
 	if field := c.Field; field != nil {
-		c.read(field)
+		c.useField(field)
 	}
 	if c.Get == nil || c.Kind == "" {
 		panic(fmt.Sprintf("metrics: the column %s has no Field, and not both Get and Kind", c.Name))
@@ -508,9 +508,9 @@ func (c *Column) complete() {
 	}
 }
 
-// read sets Kind, Get and Set of the column by the type of a report's field. field returns the
+// useField sets Kind, Get and Set of the column by the type of a report's field. field returns the
 // pointer to that field in a report. A type that no column can have is a panic.
-func (c *Column) read(field func(*round.Report) any) {
+func (c *Column) useField(field func(*round.Report) any) {
 	// Any report has the types, so an empty one serves.
 	switch p := field(&round.Report{}).(type) {
 	case *int:

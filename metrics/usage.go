@@ -90,6 +90,7 @@ func (u *Usage) StragglerShare() float64 {
 	if u.Rounds == 0 {
 		return math.NaN()
 	}
+	// Shares is the sum of that part over the rounds that have one, whose number is Rounds.
 	return u.Shares / float64(u.Rounds)
 }
 

@@ -41,6 +41,7 @@ func (o *Options) awaitServers(ctx context.Context, cells []Cell) (remote bool, 
 			continue
 		}
 		// The check waits for a server that is not up yet, as a run does.
+		// The server lists connections under such names.
 		server.Name = "is it there"
 		server.Await = true
 		server.Notice = func(n bus.Notice) { o.Run.Notify(n.Text) }
@@ -91,8 +92,8 @@ type hostNotices struct {
 // name.
 const maxSubjects = 1000
 
-// forwarder returns the function that takes the notices of a cell's run and passes on those that are
-// news.
+// forwarder returns the function that takes what the run of cell c notices of its server and its hosts, and passes on
+// to the user what no other cell with the same server or task has said already (see hostNotices).
 func (h *hostNotices) forwarder(c *Cell) func(bus.Notice) {
 	return func(n bus.Notice) {
 		task := c.Config.Task

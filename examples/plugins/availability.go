@@ -30,6 +30,7 @@ func (s shifts) Present(_ uint64, client int, t int64) bool {
 func (s shifts) Change(seed uint64, client int, t int64) int64 {
 	now := s.Present(seed, client, t)
 	shiftStart := (t/s.length + 1) * s.length
+	// There are two shifts at least, so every client comes or goes in one of the next ones.
 	for s.Present(seed, client, shiftStart) == now {
 		shiftStart += s.length
 	}

@@ -25,7 +25,8 @@ type leaky struct {
 	slope float32
 }
 
-// Forward writes the outputs of a block: each row is one value of all its samples.
+// Forward writes the outputs, s.Y, of a block of samples from its inputs, s.X. Row i of either holds value number i
+// of every sample of the block.
 func (s leaky) Forward(p *network.Pass) {
 	for i := range s.X.Size() {
 		y := s.Y.Row(p, i)

@@ -159,7 +159,7 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 		t.models = map[int][]float32{}
 		o.Model = func(round int, params []float32) { t.models[round] = params }
 	}
-	o.Played = func(ctx context.Context, c *study.Cell) error { return byCell[c].take(ctx, c, objective) }
+	o.Played = func(ctx context.Context, c *study.Cell) error { return byCell[c].readOrMeasure(ctx, c, objective) }
 	if err := study.Play(ctx, p.Folder, cells, o); err != nil {
 		return nil, err
 	}

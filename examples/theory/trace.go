@@ -42,8 +42,8 @@ type trace struct {
 	models map[int][]float32
 }
 
-// take reads the trace of a run that was measured before, or measures the run and writes its trace.
-func (t *trace) take(ctx context.Context, c *study.Cell, objective *advise.Objective) error {
+// readOrMeasure reads the trace of a run that was measured before, or measures the run and writes its trace.
+func (t *trace) readOrMeasure(ctx context.Context, c *study.Cell, objective *advise.Objective) error {
 	path := filepath.Join(c.Config.Out, traceFile)
 	// The run was measured before, so its trace is in its folder.
 	if c.Reused {

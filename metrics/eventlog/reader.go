@@ -157,6 +157,7 @@ func (r *Reader) readRound(m *record.Round) error {
 // taskOf checks the message of a task and turns it into a task. start is when its round started, to which
 // the message's times are relative.
 func taskOf(m *record.Task, start round.Time) (t metrics.Task, err error) {
+	// A phase takes MaxDuration at most, and a task consists of three phases and of waiting.
 	for _, d := range [...]int64{m.TookNs, m.DownloadNs, m.ComputeNs, m.UploadNs, m.DropoutNs} {
 		if d < 0 || d > 4*int64(round.MaxDuration) {
 			return t, fmt.Errorf("a duration of %d ns", d)

@@ -120,8 +120,8 @@ func (p *participation) top() []clientCount {
 	return list
 }
 
-// Task implements [metrics.TaskObserver]: accepted updates count for their clients once the round has
-// closed. It runs in the run's goroutine, as Round does, and takes no lock.
+// Task implements [metrics.TaskObserver]: it notes the client of each accepted update in h.accepted, whose clients are
+// counted when the round closes. It runs in the run's goroutine, as Round does, and takes no lock.
 func (h *Hub) Task(e *round.TaskReport) {
 	switch {
 	case e.Probe:

@@ -171,12 +171,14 @@ func newEvaluations(list []metric.Metric) (e evaluations) {
 		e.best = append(e.best, math.NaN())
 	}
 	e.Thinned = statistics.Thin[evaluation](maxPoints)
+	// The memory is allocated once, for as many evaluations as are kept at most.
 	e.Kept = make([]evaluation, 0, maxPoints)
 	return e
 }
 
 // add takes an evaluation: it becomes the newest, its values replace the best ones where they are
-// better by the metric's own order, and it is a point of the curves unless thinning drops it.
+// better by the metric's own order, and it is a point of the curves unless the embedded [statistics.Thinned],
+// whose Add is called here, leaves it out.
 func (e *evaluations) add(v evaluation) {
 	e.newest = v
 	for i, m := range e.metrics {

@@ -68,7 +68,7 @@ type Hub struct {
 	// frames holds what viewers are sent. It has a lock of its own.
 	frames frames
 
-	// accepted are the clients of the open round's accepted updates. They belong to the run's goroutine.
+	// accepted has the client of each accepted update of the open round. It belongs to the run's goroutine.
 	accepted []int
 }
 

@@ -170,6 +170,7 @@ type sender struct {
 // sendEvery, until the run ends. The rounds of a resumed run are read from its folder first.
 func (o *sender) Start(s *metrics.Start) error {
 	o.rounds = s.Rounds
+	// s.Last is the last round of a resumed run before this attempt. behind makes the goroutine read the folder.
 	o.behind = s.Last != nil
 	go func() {
 		defer close(o.ended)

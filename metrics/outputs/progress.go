@@ -74,6 +74,7 @@ func (o *progress) Start(s *metrics.Start) (err error) {
 // Round implements [metrics.Output]: it notes what the run has cost up to round r, and writes a row
 // if enough wall time has passed since the last one.
 func (o *progress) Round(r *metrics.Round) error {
+	// wall is the wall time of the run in all of its attempts, of which this one began at o.began.
 	wall := o.elapsed + time.Since(o.began)
 	o.last = spent{r.Round, r.End, wall, r.Usage.Joules.All()}
 	if wall-o.written < max(leastGap, wall/gapShare) {

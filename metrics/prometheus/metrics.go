@@ -200,7 +200,7 @@ func New(run *metrics.Run) *Metrics {
 		classes:  seriesClasses(run),
 		// What a simulated client would take for each phase of a task is computed once for each kind of task.
 		modelled: map[answered][phases]round.Time{},
-		scrapes:  scrapes{shown: make(chan struct{})},
+		scrapes:  scrapes{endScraped: make(chan struct{})},
 		labels: client.Labels{
 			"run":      run.Name,
 			"task":     run.Task,
@@ -209,6 +209,7 @@ func New(run *metrics.Run) *Metrics {
 		},
 	}
 	s := &m.state
+	// Before the first round, the time of the last one is that of the start.
 	s.received = run.Started
 	s.name = running
 	n := len(m.classes)

@@ -25,12 +25,12 @@ const running, finished, stopped, failed, diverged = "running", "finished", "sto
 
 // scrapes remembers when Prometheus last scraped and how often it does, which it says in a header.
 type scrapes struct {
-	// last is when the last scrape came; the zero time: none did yet.
-	last time.Time
-	// every is the time between the last two scrapes; 0: not known.
-	every time.Duration
-	// shown is closed when a scrape has seen the end of the run.
-	shown chan struct{}
+	// lastScrape is the wall-clock time of the last scrape; the zero time: there was none yet.
+	lastScrape time.Time
+	// scrapeInterval is the wall time between the last two scrapes; 0: not known.
+	scrapeInterval time.Duration
+	// endScraped is closed when a scrape has seen the end of the run.
+	endScraped chan struct{}
 }
 
 // Handler answers scrapes of the run and of its process. It notes when Prometheus scraped, which it
@@ -40,7 +40,7 @@ func (m *Metrics) Handler() http.Handler {
 	answer := handler(client.Gatherers{m, process()})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
-		// The state is read before the answer: only then has the scrape certainly seen the end.
+		// The state is read before the answer is made: if the run has ended by now, the answer certainly shows it.
 		ended := m.state.name != running
 		m.mu.Unlock()
 		answer.ServeHTTP(w, r)
@@ -50,16 +50,16 @@ func (m *Metrics) Handler() http.Handler {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		now := time.Now()
-		if !m.last.IsZero() {
-			m.every = now.Sub(m.last)
+		if !m.lastScrape.IsZero() {
+			m.scrapeInterval = now.Sub(m.lastScrape)
 		}
-		m.last = now
+		m.lastScrape = now
 		// Another scrape may have closed the channel already.
 		if ended {
 			select {
-			case <-m.shown:
+			case <-m.endScraped:
 			default:
-				close(m.shown)
+				close(m.endScraped)
 			}
 		}
 	})
@@ -111,7 +111,7 @@ func (m *Metrics) AwaitScrape(ctx context.Context, grace time.Duration) {
 	patience := m.patience(grace)
 	m.mu.Unlock()
 	select {
-	case <-m.shown:
+	case <-m.endScraped:
 	case <-ctx.Done():
 	case <-time.After(patience):
 	}
@@ -122,16 +122,16 @@ func (m *Metrics) AwaitScrape(ctx context.Context, grace time.Duration) {
 // scrape; see [Metrics.AwaitScrape]. The caller holds the lock.
 func (m *Metrics) patience(grace time.Duration) time.Duration {
 	// No Prometheus has scraped the run so far.
-	if m.last.IsZero() {
+	if m.lastScrape.IsZero() {
 		if m.state.name == failed || m.state.name == diverged {
 			return grace - time.Since(m.run.Started)
 		}
 		return 0
 	}
 	limit := keptTime
-	// The next scrape is due after m.every; twice that and a second allow for one that is late.
-	if m.every > 0 {
-		limit = min(limit, 2*m.every+time.Second)
+	// The next scrape is due after m.scrapeInterval; twice that and a second allow for one that is late.
+	if m.scrapeInterval > 0 {
+		limit = min(limit, 2*m.scrapeInterval+time.Second)
 	}
-	return limit - time.Since(m.last)
+	return limit - time.Since(m.lastScrape)
 }

@@ -52,7 +52,7 @@ func configuredSpeeds(c *config.Config, parameters int) []deviceSpeed {
 		std:     c.Compute.Std,
 		k0:      float64(c.Schedule.K0),
 	}
-	// What varies from client to client, or is not known, has no single time.
+	// What varies from client to client, or is not known, has no single time. The table shows these words instead.
 	switch {
 	case c.Compute.Measured != "":
 		common.notOneNumber = "measured devices"

@@ -151,8 +151,8 @@ func (p Plan) Cells() ([]study.Cell, error) {
 }
 
 // taskCells lists the runs of a task with these schedules: with the task's defaults or its file, the keys of
-// the plan and those in extraSets, each as key=value, and the plan's length. Without training K_r-step decays
-// at the round that gives the paper's cell of Table 4.
+// the plan and those in extraSets, each as key=value. Every run ends at the virtual time of the plan's rounds of fixed
+// K. Without training K_r-step decays at the round that gives the paper's cell of Table 4.
 func (p Plan) taskCells(t config.Task, schedules []string, extraSets ...string) ([]study.Cell, error) {
 	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", p.Seed),
 		fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}

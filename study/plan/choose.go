@@ -186,6 +186,7 @@ func (p *Plan) unknown() (list []string) {
 	configured := p.configuredSetting()
 	c := &configured.config
 	addIf(math.IsNaN(configured.Joules.P50), "Energy: no class gives its watts.")
+	// The draws of the fleet differ if some setting's quantiles over the draws do.
 	scatters := anySetting(func(s *Setting) bool {
 		return s.Rounds.P05 < s.Rounds.P95 || s.Bytes.P05 < s.Bytes.P95 || s.Seconds.P05 < s.Seconds.P95
 	})
@@ -206,6 +207,7 @@ func (p *Plan) unknown() (list []string) {
 			c.Dropout == fleet.Dropout{},
 		"Losses: no client is taken to leave in the middle of a task (set dropout).",
 	)
+	// real is the configuration as it would be run, with its real devices; c has simulated clients in their place.
 	devices := len(configured.real.Devices.Names)
 	addIf(
 		devices > 0 && p.trained() > 0,

@@ -96,6 +96,7 @@ func (p *Plan) trainSome(ctx context.Context, dir string, o study.Options) error
 	if err := p.train(ctx, dir, o); err != nil {
 		return err
 	}
+	// The request or the configuration trains nothing, so no outcome of training is there.
 	if p.outcome == nil {
 		p.chooseUntrained()
 		return nil

@@ -200,6 +200,7 @@ func (r *race) play(ctx context.Context, settings []*Setting, heat int) error {
 	if err != nil {
 		return err
 	}
+	// The cells of a setting follow each other, one for each seed.
 	for i, s := range settings {
 		r.trainedSteps += r.stepsIn(s, heat)
 		r.cells[s] = cells[i*p.request.Seeds : (i+1)*p.request.Seeds]

@@ -242,8 +242,8 @@ func (q *Request) configured(ctx context.Context) (*Setting, error) {
 			return nil, fmt.Errorf("plan: %w", err)
 		}
 	}
-	q.stop(&s.real)
-	q.stop(&s.config)
+	q.stopAtSeconds(&s.real)
+	q.stopAtSeconds(&s.config)
 	return s, nil
 }
 
@@ -271,13 +271,13 @@ func (q *Request) load(sets ...string) (c config.Config, err error) {
 	if err == nil {
 		c, err = config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, sets))
 	}
-	q.stop(&c)
+	q.stopAtSeconds(&c)
 	return c, err
 }
 
-// stop makes a run end at the plan's virtual time in place of a number of rounds. Other stops of the
-// configuration, such as stop.accepted, stay, and may end the run before.
-func (q *Request) stop(c *config.Config) {
+// stopAtSeconds makes the runs of a configuration end at the plan's virtual time (q.seconds) in place of a number of
+// rounds. Other stops of the configuration, such as stop.accepted, stay, and may end the run before.
+func (q *Request) stopAtSeconds(c *config.Config) {
 	c.Stop.Rounds = 0
 	c.Stop.EqualRuntimeRounds = 0
 	c.Stop.VirtualSeconds = q.seconds

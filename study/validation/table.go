@@ -175,7 +175,8 @@ func (v *Validation) Panels() []figure.Panel {
 	return panels
 }
 
-// panel draws one quantity of the settings.
+// panel draws one quantity of the settings: a dot for each setting, measured against simulated, and the line on which
+// both are equal, through the range of all values. Nothing has an error bar. Settings without a value are left out.
 func (v *Validation) panel(title string, quantity func(*Setting) Pair) figure.Panel {
 	p := figure.Panel{Title: title, X: "simulated", Y: "measured by devices"}
 	low := math.Inf(1)

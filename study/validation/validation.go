@@ -135,8 +135,9 @@ func finished(dir string) (study.Cell, error) {
 	return study.Cell{Name: dir, Schedule: c.Schedule.Name(), Config: c, Summary: *summary}, nil
 }
 
-// simulation returns the run that stands for the one in folder dir: its configuration, changed as the
-// request says, with a simulated client of its class for each device. out is its own folder.
+// simulation returns the run that simulates the run of devices in folder dir: with the configuration of that run,
+// changed as the request says, and a simulated client of its class in the place of each device. out is the folder of
+// the simulation.
 func (q *Request) simulation(dir, out string) (study.Cell, error) {
 	files := append([]string{filepath.Join(dir, folder.ConfigFile)}, q.ConfigFiles...)
 	c, err := config.LoadFiles(files, q.Sets)

@@ -33,7 +33,8 @@ const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALU
 // ActorCommand makes the command "actor", with which a real device takes part in runs. program is
 // the name of the program, for the examples.
 func ActorCommand(program string) *cobra.Command {
-	// A device waits for its server for ever, because either may start first.
+	// A device waits for its server for ever, because either may start first (Patience, Await). Its link may be slow,
+	// so the connection counts as lost only after a longer silence.
 	connection := natsconn.Config{Patience: -1, Await: true, Slow: true}
 	var device real.Config
 	var calibration string
@@ -144,6 +145,7 @@ func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err e
 	if err != nil {
 		return err
 	}
+	// The device may report at most as many samples as its credentials allow.
 	config.Samples = holder.Samples
 	device, err := real.Open(config)
 	if err != nil {
@@ -157,6 +159,7 @@ func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err e
 	}
 	defer stopping()
 	err = work(ctx, conn, device)
+	// A server whose limit of messages was lowered has closed the connection. A new one learns of the limit.
 	for natsconn.PayloadExceeded(err) && ctx.Err() == nil {
 		config.Notice(err.Error() + "; connecting anew.")
 		select {

@@ -196,6 +196,7 @@ func (f *calibration) measure(c *cobra.Command) error {
 			return err
 		}
 		for _, s := range subjects {
+			// The coordinator says how many local steps the first tasks of its runs have; 1 means that it does not.
 			if n := r.Network; n != nil && n.LocalSteps > 1 {
 				s.Steps = n.LocalSteps
 			}
@@ -247,9 +248,9 @@ func (f *calibration) measure(c *cobra.Command) error {
 	return Print(c, &r, r.Write)
 }
 
-// network measures the link to the coordinator and stores the result in r. It returns what the
-// coordinator says of its runs. notice receives messages for the user, and phase is called when a
-// phase begins, for the power meter.
+// network measures, as the device, the link to the coordinator, which answers by "fedpace calibrate serve". It stores
+// the result in r and returns what the coordinator says of its runs. notice receives messages for the user, and
+// phase is called when a phase of a transfer begins, for the power meter.
 func (f *calibration) network(
 	ctx context.Context,
 	notice func(string),
@@ -298,6 +299,7 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 		s, err = calibrate.SubjectOfTask(tasks.Task(f.task), f.device)
 	case f.model != "":
 		s, err = calibrate.SubjectOfModel(f.model, modelBatch, f.device)
+	// ofConfig makes a subject of the model of a configuration: of files, or of keys as for --set.
 	case len(f.config) > 0:
 		s, err = f.ofConfig(f.config, nil, f.device)
 	case f.app != "":

@@ -119,8 +119,9 @@ type Result struct {
 	Buffers [][]float32
 }
 
-// BufferOf returns the buffers that client i of the result has changed: those from number first on. The
-// slice is nil where it has changed none.
+// BufferOf returns the buffers that client i of the result has changed, as one slice of values in a row. first is the
+// place of its first value among the model's buffers, counted from 0. values is nil where the client has changed
+// none.
 func (r *Result) BufferOf(i int) (first int, values []float32) {
 	if len(r.Buffers) == 0 {
 		return 0, nil

@@ -98,9 +98,11 @@ func (j *Job) Validate() error {
 		c.number("clients.first_sample", saturated(w.FirstSample), 0, MaxSamples)
 		c.number("clients.samples", saturated(w.Samples), 0, MaxSamples)
 		c.optionalDigest("clients.variate_digest", w.VariateDigest)
+		// An attacker is named by its class in the fleet, counted from 1; 0 stands for an honest client.
 		c.number("clients.attacker", int64(w.Attacker), 0, maxClasses)
 	}
-	// A shard is a range of the held-out samples or, in an evaluation by client, samples of one client.
+	// A shard is a range of the held-out samples, from From on or spread evenly over them (Spread), or, in an evaluation
+	// by client, samples of one client.
 	for _, s := range j.Shards {
 		c.number("shards.index", int64(s.Index), 0, MaxSamples)
 		c.number("shards.from", saturated(s.From), 0, MaxSamples)

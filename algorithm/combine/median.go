@@ -24,7 +24,7 @@ func (Median) Combine(dst []int64, updates [][]int64, _ []float64) (shares []flo
 	return nil
 }
 
-// OfValues implements [ByValue].
+// OfValues implements [ByValue]: it returns the median of the values, which it sorts in place.
 func (Median) OfValues(values []float64) float64 {
 	slices.Sort(values)
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2

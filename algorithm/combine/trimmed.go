@@ -42,7 +42,8 @@ func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) (share
 	return nil
 }
 
-// OfValues implements [ByValue].
+// OfValues implements [ByValue]: it returns the mean of the values without the largest and the smallest ones. It
+// sorts values in place.
 func (t TrimmedMean) OfValues(values []float64) float64 {
 	n := len(values)
 	trimmed := t.trimmed(n)

@@ -123,8 +123,8 @@ func TestAddresses_Rates(t *testing.T) {
 	for i := range 3 * maxAddresses {
 		a.allow(connlimit.Origin(from(i)))
 	}
-	if len(a.by) > maxAddresses {
-		t.Errorf("%d addresses are remembered", len(a.by))
+	if len(a.byPrefix) > maxAddresses {
+		t.Errorf("%d addresses are remembered", len(a.byPrefix))
 	}
 }
 

@@ -67,10 +67,11 @@ const (
 // pendingAll is how many bytes may wait for all devices.
 const pendingAll = 64 << 20
 
-// addresses limits how often clients open connections: each address, and all together.
+// addresses limits how often clients open connections: each address by the limiter of its prefix in byPrefix, and all
+// addresses together.
 type addresses struct {
-	all *rate.Limiter
-	by  map[netip.Prefix]*rate.Limiter
+	all      *rate.Limiter
+	byPrefix map[netip.Prefix]*rate.Limiter
 }
 
 // newAddresses makes limits for addresses of which none was seen.
@@ -82,11 +83,11 @@ func newAddresses() *addresses {
 // rate of all addresses together. origin is the prefix that stands for the address; a new one
 // begins with a full burst.
 func (a *addresses) allow(origin netip.Prefix) bool {
-	l := a.by[origin]
+	l := a.byPrefix[origin]
 	if l == nil {
 		a.forget()
 		l = rate.NewLimiter(addressRate, addressBurst)
-		a.by[origin] = l
+		a.byPrefix[origin] = l
 	}
 	return l.Allow() && a.all.Allow()
 }
@@ -95,15 +96,15 @@ func (a *addresses) allow(origin netip.Prefix) bool {
 // have opened no connection for a while; if there are none, all are forgotten, which is safe because the
 // rate of all addresses together stays limited.
 func (a *addresses) forget() {
-	if len(a.by) < maxAddresses {
+	if len(a.byPrefix) < maxAddresses {
 		return
 	}
-	for origin, l := range a.by {
+	for origin, l := range a.byPrefix {
 		if l.Tokens() >= addressBurst {
-			delete(a.by, origin)
+			delete(a.byPrefix, origin)
 		}
 	}
-	if len(a.by) >= maxAddresses {
-		clear(a.by)
+	if len(a.byPrefix) >= maxAddresses {
+		clear(a.byPrefix)
 	}
 }

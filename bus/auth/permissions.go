@@ -189,11 +189,12 @@ func permissions(g Grant, devices []Grant) (publish, subscribe jwt.StringList) {
 	}
 }
 
-// openEnded returns a subject of a device as a site may publish on it: ">" takes the place of the "*" at
-// its end. Through the gates both reach the same. A hub whose accounts are reloaded withdraws the gates
-// from a leaf node and offers them again where they overlap with what the leaf may publish. Its look for
-// that, nats-server 2.15.3's Sublist.ReverseMatch, misses a permission that ends with "*" where the
-// gate's subject does, too.
+// openEnded returns a subject of a device in the form in which its site gets the permission to publish on it: the "*"
+// at its end becomes ">". For the subjects that devices use the two forms allow the same. The form with "*" fails
+// when the accounts of the hub, to which a site's server connects as a leaf node, are reloaded. The hub then
+// withdraws the gates (see gates) and offers those again that overlap with the site's permissions. It looks for them
+// with Sublist.ReverseMatch, which in nats-server 2.15.3 does not find a permission that ends with "*" for a gate
+// that ends with "*", too.
 func openEnded(s string) string {
 	for {
 		start, found := strings.CutSuffix(s, ".*")

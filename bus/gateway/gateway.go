@@ -276,6 +276,7 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 		return err
 	}
 	p := g.devices[device]
+	// An update ends with the values that the device keeps from task to task.
 	params := int(g.config.Welcome.Params + g.config.Welcome.Kept)
 	if g.config.Params != nil {
 		params = g.config.Params(t)

@@ -172,7 +172,7 @@ func (d *delivery) Release(later bool) error {
 	return nil
 }
 
-// requeue puts the job into the queue again if it is still open.
+// requeue puts the job into the queue again unless its sum was accepted meanwhile, which closes it.
 func (d *delivery) requeue() {
 	d.run.mu.Lock()
 	defer d.run.mu.Unlock()

@@ -15,7 +15,8 @@ type planSlab struct {
 	plans [batchSize]bus.Plan
 }
 
-// reset makes the first count plans empty. They keep the memory of their stages.
+// reset makes the first count plans empty but for Task and Placement, which Host.answer sets in each. The plans keep
+// the memory of their stages.
 func (s *planSlab) reset(count int) {
 	s.count = count
 	for i := range s.plans[:count] {
@@ -39,12 +40,12 @@ type planQueue struct {
 	// mu guards what follows, and is held while plans are put into the box. So the slabs stand in
 	// the order of their plans in the box.
 	mu sync.Mutex
-	// filled are the slabs whose plans are in the box, or with the coordinator.
-	filled []*planSlab
-	// free are slabs that nobody uses.
-	free []*planSlab
-	// taken is how many of the filled slabs, from the front, are with the coordinator.
-	taken int
+	// filledSlabs are the slabs whose plans are in the box, or with the coordinator.
+	filledSlabs []*planSlab
+	// freeSlabs are slabs that nobody uses.
+	freeSlabs []*planSlab
+	// takenSlabs is how many of filledSlabs, from the front, are with the coordinator.
+	takenSlabs int
 }
 
 // newPlanQueue returns an empty queue for at most limit plans.
@@ -56,9 +57,9 @@ func newPlanQueue(limit int) *planQueue {
 func (q *planQueue) slab(count int) *planSlab {
 	q.mu.Lock()
 	var s *planSlab
-	if last := len(q.free) - 1; last >= 0 {
-		s = q.free[last]
-		q.free = q.free[:last]
+	if last := len(q.freeSlabs) - 1; last >= 0 {
+		s = q.freeSlabs[last]
+		q.freeSlabs = q.freeSlabs[:last]
 	}
 	q.mu.Unlock()
 	if s == nil {
@@ -73,7 +74,7 @@ func (q *planQueue) slab(count int) *planSlab {
 func (q *planQueue) put(s *planSlab, plans []bus.ClientPlan) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.filled = append(q.filled, s)
+	q.filledSlabs = append(q.filledSlabs, s)
 	q.box.PutAll(plans)
 }
 
@@ -85,20 +86,20 @@ func (q *planQueue) take(ctx context.Context, buffer []bus.ClientPlan) ([]bus.Cl
 	plans, err := q.box.Take(ctx, buffer)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// The box gives out the plans of whole slabs, in the order in which they were put. These slabs are with the
-	// coordinator until the next take.
-	for n := len(plans); n > 0; q.taken++ {
-		n -= q.filled[q.taken].count
+	// The box gives out the plans of whole slabs, in the order in which they were put, so the plans are those of the
+	// first slabs. These are with the coordinator until the next take.
+	for remaining := len(plans); remaining > 0; q.takenSlabs++ {
+		remaining -= q.filledSlabs[q.takenSlabs].count
 	}
 	return plans, err
 }
 
 // recycle moves the slabs whose plans the coordinator got at the last take to the free ones. They are the first
-// q.taken of the filled slabs.
+// takenSlabs of filledSlabs.
 func (q *planQueue) recycle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.free = append(q.free, q.filled[:q.taken]...)
-	q.filled = append(q.filled[:0], q.filled[q.taken:]...)
-	q.taken = 0
+	q.freeSlabs = append(q.freeSlabs, q.filledSlabs[:q.takenSlabs]...)
+	q.filledSlabs = append(q.filledSlabs[:0], q.filledSlabs[q.takenSlabs:]...)
+	q.takenSlabs = 0
 }

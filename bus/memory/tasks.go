@@ -112,8 +112,8 @@ func (c *Coordinator) handToHost(b *batch) {
 	}
 }
 
-// takeBatch takes a batch of tasks. A full one is left to the host's goroutine, and an incomplete one, for whose
-// plans the coordinator waits, is answered at once on the caller's.
+// takeBatch takes a batch of tasks. A full one is left to the host's own goroutine. An incomplete one is answered at
+// once, on the goroutine of the caller: the coordinator, which waits for its plans anyway.
 func (h *Host) takeBatch(b *batch) {
 	if b.count < batchSize {
 		h.answer(b)

@@ -89,9 +89,9 @@ type Conn struct {
 	endOutage func()
 	// lastMove is when MoveOn last broke the connection.
 	lastMove time.Time
-	// moves is how often MoveOn has broken the connection since the connection was last useful.
-	moves int
-	// wasUseful says that the connection has served its purpose before.
+	// movesSinceUseful is how often MoveOn has broken the connection since the connection was last useful.
+	movesSinceUseful int
+	// wasUseful says that Useful was called: the connection has served its purpose before.
 	wasUseful bool
 	// refusal is why the server first refused the credentials since the connection was last up;
 	// nil if it has not refused them.

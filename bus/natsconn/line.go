@@ -47,6 +47,7 @@ func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
 	if r.Probe {
 		return c.probe(ctx, r)
 	}
+	// slowestLink is in bytes a second.
 	attempt := RequestTimeout + time.Duration(len(r.Data))*time.Second/slowestLink
 	retry := Retry{Timeout: r.Timeout, Attempt: attempt, Transient: r.Retry}
 	return c.Retry(ctx, retry, func(ctx context.Context) error {
@@ -224,9 +225,8 @@ func (damagedModel) Is(target error) bool {
 	return target == bus.ErrDamaged || target == bus.ErrNoModel
 }
 
-// fetchModel gets all chunks of the model with this digest once, joins them and checks the digest. The
-// first chunk says how many there are; all others must agree. If a chunk or the digest does not fit,
-// the error is a damagedModel.
+// fetchModel gets each chunk of the model with this digest once, joins them and checks the digest. The first chunk
+// says how many there are; all others must agree. If a chunk or the digest does not fit, the error is a damagedModel.
 func (c *Conn) fetchModel(ctx context.Context, run string, digest bus.Digest) ([]float32, error) {
 	var params []float32
 	chunks := 1
@@ -235,12 +235,14 @@ func (c *Conn) fetchModel(ctx context.Context, run string, digest bus.Digest) ([
 		if err != nil {
 			return nil, fmt.Errorf("bus: chunk %d of model %s: %w", i, digest, err)
 		}
-		// The chunks are about as large as the first, so a false count of parameters takes no more memory.
+		const valueBytes = 4
+		valuesHere := len(chunk.Values) / valueBytes
+		// Memory for chunks as large as the first is enough, so that a false count of parameters takes no more.
 		if i == 0 {
 			chunks = int(chunk.Chunks)
-			params = make([]float32, 0, min(int(chunk.Params), len(chunk.Values)/4*chunks))
+			params = make([]float32, 0, min(int(chunk.Params), valuesHere*chunks))
 		}
-		if int(chunk.Chunks) != chunks || len(params)+len(chunk.Values)/4 > int(chunk.Params) {
+		if int(chunk.Chunks) != chunks || len(params)+valuesHere > int(chunk.Params) {
 			return nil, damagedModel{fmt.Errorf("bus: chunk %d of model %s does not fit the ones before it", i, digest)}
 		}
 		params = vector.Append(params, chunk.Values)
@@ -291,9 +293,10 @@ const (
 	probeLag = 100 * time.Millisecond
 )
 
-// requestChunk sends the request for a chunk until it is answered or ctx ends, and returns the first answer. On a slow
-// connection it finds out by probes, requests on another subject, whether the chunk was lost. An answer to a probe
-// that was sent later does not overtake the chunk, and is as short as answers are.
+// requestChunk sends the request for a chunk until it is answered or ctx ends, and returns the first answer. On a
+// slow connection a chunk may be under way for long, or may be lost. Probes tell which: a probe is a request on
+// another subject, with a short answer, which is sent later and so cannot arrive before the chunk. When a probe is
+// answered and the chunk is not here, it is lost, and the request is sent again.
 func (c *Conn) requestChunk(ctx context.Context, request, probe string) (*nats.Msg, error) {
 	if !c.config.Slow {
 		return c.nats.RequestWithContext(ctx, request, nil)
@@ -333,7 +336,8 @@ func (c *Conn) requestChunk(ctx context.Context, request, probe string) (*nats.M
 }
 
 // awaitProbe sends probes, the first one after pause and each after twice the time of the one before, until one is
-// answered. It returns false when ctx ends first.
+// answered, and returns true a moment later (probeLag): what has arrived before that answer has been handled by then.
+// It returns false when ctx ends first.
 func (c *Conn) awaitProbe(ctx context.Context, probe string, pause time.Duration) bool {
 	for ; ; pause = min(2*pause, maxProbeAfter) {
 		select {

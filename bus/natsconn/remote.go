@@ -222,12 +222,12 @@ func (c *Conn) MoveOn(reason string) bool {
 func (c *Conn) mayMove() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	pause := min(moveEvery<<min(max(c.moves-1, 0), 16), maxMoveEvery)
+	pause := min(moveEvery<<min(max(c.movesSinceUseful-1, 0), 16), maxMoveEvery)
 	if time.Since(c.lastMove) < pause {
 		return false
 	}
 	c.lastMove = time.Now()
-	c.moves++
+	c.movesSinceUseful++
 	return true
 }
 
@@ -235,18 +235,20 @@ func (c *Conn) mayMove() bool {
 func (c *Conn) Useful() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.moves = 0
+	c.movesSinceUseful = 0
 	c.wasUseful = true
 }
 
-// permissionMayReturn returns true if the server has ended a subscription because the connection has lost its
-// permission, and it is worth while to wait until an administrator gives that back: the connection was useful before,
-// and waits for its server without a limit, too. The server reports the end once, and does not begin the subscription
-// again; only a new connection does.
+// permissionMayReturn is called with an error that the server reports. It returns true if the server has ended a
+// subscription because the connection has lost the permission for it, and it is worth while to wait until an
+// administrator gives the permission back: the connection was useful before, and this program would also wait for a
+// lost server without a limit. The server reports the end of the subscription once, and does not begin it again when
+// the permission is back; only a new connection does.
 func (c *Conn) permissionMayReturn(err error) bool {
 	const ofSubscription = "permissions violation for subscription"
 	isSubscription := errors.Is(err, nats.ErrPermissionViolation) &&
 		strings.Contains(strings.ToLower(err.Error()), ofSubscription)
+	// A Patience of 0 means forever here.
 	waitsForever := c.config.Server == nil && c.config.Patience == 0
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,8 +20,8 @@ type wait struct {
 	action string
 	// limit is how long the wait may last; 0 if it may last forever.
 	limit time.Duration
-	// since is when the wait began.
-	since time.Time
+	// began is when the wait began.
+	began time.Time
 	// timer reports the wait to the user.
 	timer *time.Timer
 
@@ -42,7 +42,7 @@ func (c *Conn) waitFor(action string, limit time.Duration, reason error) *wait {
 		conn:   c,
 		action: action,
 		limit:  limit,
-		since:  time.Now(),
+		began:  time.Now(),
 		reason: reason,
 	}
 	w.timer = time.AfterFunc(reportAfter, w.report)
@@ -129,9 +129,9 @@ func (c *Conn) Waiting() (action string, since time.Time) {
 	defer c.waiting.Unlock()
 	for w := range c.waits {
 		// The longest wait stands for all.
-		if action == "" || w.since.Before(since) {
+		if action == "" || w.began.Before(since) {
 			action = w.action
-			since = w.since
+			since = w.began
 			atLimit := limitHint(w.reason) != ""
 			if atLimit {
 				action += " (a limit of the server is reached)"

@@ -31,7 +31,7 @@ func Test(t *testing.T, open func(t testing.TB) *Bus) {
 	})
 }
 
-// TestLines checks the promises of a [bus.Line], for a bus whose connections are each one.
+// TestLines checks that a [bus.Line] keeps its promises. Every connection of the bus that open returns must be one.
 func TestLines(t *testing.T, open func(t testing.TB) *Bus) {
 	play(t, open, []test{
 		{"MessagesReachSubscribers", messagesReachSubscribers},

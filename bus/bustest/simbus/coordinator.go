@@ -84,7 +84,7 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 		return nil, err
 	}
 	if config.Info != nil {
-		c.work.Go(c.watch)
+		c.work.Go(c.keepLease)
 	}
 	return c, nil
 }
@@ -102,10 +102,10 @@ func (c *Coordinator) acquire(ctx context.Context) error {
 		})
 		err = cmp.Or(err, reply.err)
 		// Without a renewal the lease was free, and is this coordinator's now.
-		if err != nil || reply.renewed == 0 {
+		if err != nil || reply.renewals == 0 {
 			return err
 		}
-		renewals = reply.renewed
+		renewals = reply.renewals
 		select {
 		case <-time.After(reply.wait):
 		case <-ctx.Done():
@@ -114,25 +114,25 @@ func (c *Coordinator) acquire(ctx context.Context) error {
 	}
 }
 
-// watch renews the coordinator's lease from time to time, and learns whether the bus lacks any
-// of its jobs and models, until the coordinator is closed.
-func (c *Coordinator) watch() {
+// keepLease renews the coordinator's lease from time to time, and learns what the bus knows of the run, until the
+// coordinator is closed.
+func (c *Coordinator) keepLease() {
 	for range bus.Ticks(c.life, leaseFor/3) {
 		c.mu.Lock()
 		jobs := slices.Sorted(maps.Keys(c.jobs))
 		models := c.digests()
 		c.mu.Unlock()
 		c.conn.send("look", func() {
-			r := c.server.look(c, jobs, models)
-			c.conn.receive("answer to look", func() { c.heard(r) })
+			r := c.server.renewAndCheck(c, jobs, models)
+			c.conn.receive("answer to look", func() { c.onStatus(r) })
 		})
 	}
 }
 
-// heard handles the bus's answer about the run: whether another coordinator has it, which hosts are
-// present, and whether the bus has lost what it held. Then the models are put again, and the driver
-// of the run gets an error by which it sends the rest again.
-func (c *Coordinator) heard(r status) {
+// onStatus handles r, the bus's answer to a renewal of the lease. If another coordinator has the lease, this one
+// fails. If the bus has lost jobs or models, the models are put again, and the driver of the run gets an error by
+// which it sends the rest again.
+func (c *Coordinator) onStatus(r status) {
 	if r.lost {
 		c.failed(fmt.Errorf("bus: run %s: another coordinator has taken the run over", c.run))
 		return
@@ -234,8 +234,8 @@ func (c *Coordinator) digests() []bus.Digest {
 	return slices.SortedFunc(maps.Keys(c.models), func(a, b bus.Digest) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// DeleteModel removes the model with this digest from the coordinator and, if the message arrives,
-// from the bus.
+// DeleteModel removes the model with this digest from the coordinator and from the bus. The message to the bus may be
+// lost, and the model then stays there.
 func (c *Coordinator) DeleteModel(_ context.Context, digest bus.Digest) error {
 	c.mu.Lock()
 	delete(c.models, digest)

@@ -31,8 +31,8 @@ type Host struct {
 	// planning is held while plan is called.
 	planning sync.Mutex
 
-	// seen is when the bus last heard of the host. The server's lock guards it.
-	seen time.Time
+	// lastHeard is when the bus last heard of the host. The server's lock guards it.
+	lastHeard time.Time
 
 	// mu guards held, the deliveries that the host has and has neither done nor released.
 	mu   sync.Mutex

@@ -19,9 +19,9 @@ type server struct {
 	lease lease
 	// hosts are the hosts that serve tasks.
 	hosts []*Host
-	// next is the place of the host that gets the next task.
-	next   int
-	models map[bus.Digest][]float32
+	// nextHost counts the tasks, since the hosts get them in turn.
+	nextHost int
+	models   map[bus.Digest][]float32
 	// queue holds the jobs that no host holds, the oldest first.
 	queue []*work
 	// jobs holds all jobs by number.
@@ -38,8 +38,8 @@ type lease struct {
 	until time.Time
 	// term is the term of the newest holder. It outlives the lease.
 	term int64
-	// renewed counts the renewals.
-	renewed uint64
+	// renewals counts the renewals of the lease.
+	renewals uint64
 }
 
 // work is a job in the queue.
@@ -47,8 +47,8 @@ type work struct {
 	job *bus.Job
 	// holder is the delivery to the host that has the job, nil if no host has it.
 	holder *delivery
-	// seen is when the holder last reported that it does the job.
-	seen time.Time
+	// lastReported is when the holder last reported that it does the job.
+	lastReported time.Time
 	// releases is how often a host has given the job back because it could not do it.
 	releases int
 }
@@ -85,9 +85,9 @@ func (s *server) forget() {
 type acquired struct {
 	// wait is the time until the lease of another coordinator may end.
 	wait time.Duration
-	// renewed is the number of renewals of that lease.
-	renewed uint64
-	err     error
+	// renewals is how often that lease has been renewed.
+	renewals uint64
+	err      error
 }
 
 // acquire gives coordinator c the lease if that is free, and empties the run. If c has the lease already, nothing
@@ -99,7 +99,7 @@ func (s *server) acquire(c *Coordinator, before uint64) acquired {
 	defer s.mu.Unlock()
 	l := &s.lease
 	neverEnds := l.until.IsZero()
-	renewedMeanwhile := before > 0 && l.renewed != before
+	renewedMeanwhile := before > 0 && l.renewals != before
 	switch {
 	case l.holder == c:
 		return acquired{}
@@ -112,7 +112,7 @@ func (s *server) acquire(c *Coordinator, before uint64) acquired {
 		return acquired{err: fmt.Errorf("bus: run %s has a coordinator already: let it end, or choose "+
 			"another name", s.run)}
 	}
-	return acquired{wait: time.Until(l.until), renewed: l.renewed}
+	return acquired{wait: time.Until(l.until), renewals: l.renewals}
 }
 
 // free reports whether the lease has no holder or has ended. The caller holds the lock.
@@ -126,7 +126,7 @@ func (s *server) free() bool {
 func (s *server) renew(c *Coordinator) {
 	s.lease.holder = c
 	s.lease.term = c.term
-	s.lease.renewed++
+	s.lease.renewals++
 	if c.config.Info != nil {
 		s.lease.until = time.Now().Add(leaseFor)
 	} else {
@@ -144,10 +144,10 @@ type status struct {
 	hosts, workers int
 }
 
-// look renews the coordinator's lease, gives the jobs of silent hosts to others, and
-// reports whether any of these jobs and models of the coordinator is missing. A
-// coordinator that has lost the lease to a later one learns only that.
-func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r status) {
+// renewAndCheck renews the lease of coordinator c, gives the jobs of silent hosts to others, and reports what the bus
+// knows of the run: which hosts are present, and whether any of these jobs and models of the coordinator is missing.
+// A coordinator that has lost the lease to a later one learns only that.
+func (s *server) renewAndCheck(c *Coordinator, jobs []uint64, models []bus.Digest) (r status) {
 	s.mu.Lock()
 	// A later coordinator had the lease, whether or not that one's lease has ended.
 	if c.term < s.lease.term {
@@ -160,7 +160,7 @@ func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r sta
 	}
 	s.renew(c)
 	now := time.Now()
-	s.hosts = slices.DeleteFunc(s.hosts, func(h *Host) bool { return h.config.Stamp != 0 && now.Sub(h.seen) > silentAfter })
+	s.hosts = slices.DeleteFunc(s.hosts, func(h *Host) bool { return h.config.Stamp != 0 && now.Sub(h.lastHeard) > silentAfter })
 	for _, h := range s.hosts {
 		if h.config.Stamp != 0 {
 			r.hosts++
@@ -170,7 +170,7 @@ func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r sta
 	for _, job := range jobs {
 		w := s.jobs[job]
 		r.missing = r.missing || w == nil
-		if w != nil && w.holder != nil && w.holder.host.config.Stamp != 0 && now.Sub(w.seen) > c.config.AckWait {
+		if w != nil && w.holder != nil && w.holder.host.config.Stamp != 0 && now.Sub(w.lastReported) > c.config.AckWait {
 			w.holder = nil
 			s.queue = append(s.queue, w)
 		}
@@ -179,13 +179,13 @@ func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r sta
 		r.missing = r.missing || s.models[d] == nil
 	}
 	s.mu.Unlock()
-	s.give()
+	s.giveJobs()
 	return r
 }
 
-// holds calls f with the lock held if c holds the lease, and does nothing otherwise: what a former
-// holder sends changes nothing.
-func (s *server) holds(c *Coordinator, f func()) {
+// ifHolder calls f with the lock held if c holds the lease, and does nothing otherwise: what a former holder sends
+// changes nothing.
+func (s *server) ifHolder(c *Coordinator, f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease.holder == c {
@@ -200,15 +200,15 @@ func (s *server) coordinator() *Coordinator {
 	return s.lease.holder
 }
 
-// join notes that host h serves tasks and still does the jobs of the deliveries in held. A job that its
-// host has not reported for long is given to another by look.
+// join is called at the bus for a heartbeat of host h: the host serves tasks, and still does the jobs of the
+// deliveries in held. If no heartbeat names a job for AckWait, renewAndCheck gives it to another host.
 func (s *server) join(h *Host, held []*delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.seen = time.Now()
+	h.lastHeard = time.Now()
 	for _, d := range held {
 		if w := s.jobs[d.job.Job]; w != nil && w.holder == d {
-			w.seen = h.seen
+			w.lastReported = h.lastHeard
 		}
 	}
 	if !slices.Contains(s.hosts, h) {
@@ -227,10 +227,10 @@ func (s *server) leave(h *Host) {
 // dispatch passes a task on to the next of the hosts. Without a host it is lost.
 func (s *server) dispatch(c *Coordinator, client int, t *bus.Task) {
 	var h *Host
-	s.holds(c, func() {
+	s.ifHolder(c, func() {
 		if len(s.hosts) > 0 {
-			h = s.hosts[s.next%len(s.hosts)]
-			s.next++
+			h = s.hosts[s.nextHost%len(s.hosts)]
+			s.nextHost++
 		}
 	})
 	if h != nil {
@@ -242,18 +242,18 @@ func (s *server) dispatch(c *Coordinator, client int, t *bus.Task) {
 // waits. It does nothing if c has lost the lease.
 func (s *server) put(c *Coordinator, j *bus.Job) {
 	// holds calls the function only while c has the lease.
-	s.holds(c, func() {
+	s.ifHolder(c, func() {
 		if s.jobs[j.Job] == nil {
 			w := &work{job: j}
 			s.jobs[j.Job] = w
 			s.queue = append(s.queue, w)
 		}
 	})
-	s.give()
+	s.giveJobs()
 }
 
-// pull takes a host's request p for a job. The host repeats it, and it ends if that does not happen
-// within pullEvery.
+// pull is called at the bus for a host's request p for a job, which waits until there is one. The host repeats the
+// request, and it ends if that does not happen within pullEvery.
 func (s *server) pull(p *pull) {
 	s.mu.Lock()
 	p.until = time.Now().Add(pullEvery)
@@ -261,7 +261,7 @@ func (s *server) pull(p *pull) {
 		s.pulls = append(s.pulls, p)
 	}
 	s.mu.Unlock()
-	s.give()
+	s.giveJobs()
 }
 
 // unpull ends a host's request for a job.
@@ -271,8 +271,8 @@ func (s *server) unpull(p *pull) {
 	s.pulls = slices.DeleteFunc(s.pulls, func(x *pull) bool { return x == p })
 }
 
-// give hands out queued jobs, the oldest first, to hosts that wait for a job of the kernel class.
-func (s *server) give() {
+// giveJobs hands out queued jobs, the oldest first, to hosts that wait for a job of the kernel class.
+func (s *server) giveJobs() {
 	var given []func()
 	s.mu.Lock()
 	now := time.Now()
@@ -289,7 +289,7 @@ func (s *server) give() {
 		i--
 		d := &delivery{job: w.job, host: p.host}
 		w.holder = d
-		w.seen = now
+		w.lastReported = now
 		given = append(given, func() { p.host.conn.receive("job", func() { p.deliver(d) }) })
 	}
 	s.mu.Unlock()
@@ -334,7 +334,7 @@ func (s *server) release(d *delivery, refused bool) {
 		})
 		return
 	}
-	s.give()
+	s.giveJobs()
 }
 
 // model returns the model with this digest, nil if there is none.
@@ -346,18 +346,18 @@ func (s *server) model(d bus.Digest) []float32 {
 
 // putModel stores a model of coordinator c, if that holds the lease.
 func (s *server) putModel(c *Coordinator, d bus.Digest, params []float32) {
-	s.holds(c, func() { s.models[d] = params })
+	s.ifHolder(c, func() { s.models[d] = params })
 }
 
 // deleteModel removes a model of coordinator c, if that holds the lease.
 func (s *server) deleteModel(c *Coordinator, d bus.Digest) {
-	s.holds(c, func() { delete(s.models, d) })
+	s.ifHolder(c, func() { delete(s.models, d) })
 }
 
 // close ends the lease of coordinator c and removes its models and jobs. Its term stays known, so that a
 // late message of c cannot renew the lease of a later coordinator.
 func (s *server) close(c *Coordinator) {
-	s.holds(c, func() {
+	s.ifHolder(c, func() {
 		s.clear()
 		s.lease = lease{term: c.term}
 	})

@@ -235,6 +235,21 @@ var Columns = []Column{
 		func(r *round.Report) *float64 { return &r.Reason.Pace.Step }),
 	reason("run_share", "steered K: part of the run that was over, 0 to 1", "",
 		func(r *round.Report) *float64 { return &r.Reason.Share }),
+	reason("loss_rise", "steered K: by how many deviations losses have risen; above 8 the data have changed", "",
+		func(r *round.Report) *float64 { return &r.Reason.LossRise }),
+	{
+		Name:     "change_round",
+		Help:     "steered K: round in which a change of the data was noticed last; 0: none",
+		Kind:     Count,
+		Optional: true,
+		AtStart:  true,
+		Steered:  true,
+		Tag:      "schedule/change_round",
+		Get: func(r *round.Report) Number {
+			return optional(r.Reason.Known, integer(int64(r.Reason.ChangeRound)))
+		},
+		Set: func(r *round.Report, v Number) { r.Reason.ChangeRound = int(v.Int) },
+	},
 	used("client_seconds", "time of clients on tasks so far", "s", "client time",
 		func(u *round.Used) float64 { return u.Time.Seconds() },
 		func(u *round.Used, v float64) { u.Time = round.Time(math.Round(v * 1e9)) }),

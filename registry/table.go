@@ -227,6 +227,7 @@ type Needs struct {
 	Copy        bool // memory for a round's single updates twice
 	PlainSteps  bool // local steps of plain SGD, which other optimizers do not take
 	Pace        bool // how long rounds and their local steps take
+	Changes     bool // changes of the data, which are seen in training losses where these are known
 	Stragglers  bool // rounds that wait for their slowest client, which those that overlap do not
 	Cohort      bool // the same cohort in each round, which a formula of it does not give
 }

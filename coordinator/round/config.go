@@ -40,6 +40,8 @@ type Config struct {
 	Failed func() error
 	// Loss says what the schedules see as the loss of a round.
 	Loss schedule.Loss
+	// PrivateLosses says that no schedule may look for changes of the data in the clients' losses.
+	PrivateLosses bool
 	// Window says how many rounds the rolling loss of Eq. 15 spans.
 	Window schedule.WindowConfig
 	// Plateau says when a validation error counts as converged.

@@ -1,6 +1,7 @@
 package round
 
 import (
+	"math"
 	"slices"
 
 	"fedpace/coordinator/schedule"
@@ -14,6 +15,10 @@ type losses struct {
 	// followed holds the losses that the schedules see, if those are others.
 	followed schedule.Window
 	plateau  schedule.Plateau
+	// changes is told the losses of rounds if testsChanges is true: if a schedule reads changes of the
+	// data, and nothing must keep it from them.
+	changes      schedule.ChangeTest
+	testsChanges bool
 }
 
 // seesOtherLoss reports whether the schedules see another loss than the training loss.
@@ -38,6 +43,28 @@ func (l *losses) observe(training float64, round *RoundState, newest *Stop) (mea
 		l.followed.Observe(followed)
 	}
 	return l.window.Mean()
+}
+
+// testChange tells the test for changes of the data the loss of the round that has closed: the mean training
+// loss, or the trimmed mean where schedules follow that. It reports whether losses have risen beyond what
+// their scatter explains.
+func (l *losses) testChange(round *RoundState) (alarm bool) {
+	switch {
+	case !l.testsChanges, !round.Trained:
+		return false
+	case l.config.Loss.Trim > 0:
+		return l.changes.Observe(round.Trimmed)
+	}
+	return l.changes.Observe(round.TrainingLoss)
+}
+
+// noteChange notes that a change of the data was noticed in a round, with the part of the run that was over
+// then, NaN if it is not known.
+func (l *losses) noteChange(round int, share float64) {
+	l.changes.Last = schedule.Change{Round: round}
+	if !math.IsNaN(share) {
+		l.changes.Last.Share = share
+	}
 }
 
 // Straggling returns how much longer the slowest of a round's accepted tasks took than the median

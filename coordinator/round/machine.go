@@ -187,6 +187,7 @@ func (m *Machine) makeParts(state *State) {
 		window:   schedule.RestoreWindow(config.Window, state.Window),
 		followed: schedule.RestoreWindow(config.Window, state.Followed),
 		plateau:  schedule.RestorePlateau(config.Plateau, state.Plateau),
+		changes:  state.Changes,
 	}
 }
 
@@ -212,6 +213,7 @@ func (m *Machine) readRules() {
 	}
 	m.needsTimes = waits && readsStragglers
 	m.needsPace = needsOfK.Pace || needsOfEta.Pace
+	m.losses.testsChanges = (needsOfK.Changes || needsOfEta.Changes) && !config.PrivateLosses
 }
 
 // Phase returns what the machine waits for.

@@ -19,6 +19,7 @@ func (m *Machine) State() State {
 		Window:     m.losses.window,
 		Followed:   m.losses.followed,
 		Plateau:    m.losses.plateau,
+		Changes:    m.losses.changes,
 		Simulated:  m.tasks.simulated,
 		Devices:    m.tasks.devices,
 		Candidates: m.candidates.list,

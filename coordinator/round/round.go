@@ -91,6 +91,8 @@ func (m *Machine) progress() schedule.Progress {
 	known.Pace = round.Pace
 	// Share is the part of the run that is over.
 	known.Share = m.config.Stop.Share(m.now, &m.stop)
+	known.Change = m.losses.changes.Last
+	known.LossRise = m.losses.changes.Rise
 	known.LossRatio, known.HasLoss = seen.Ratio()
 	known.Accuracy, known.HasAccuracy = metric.AccuracyOf(m.config.Metrics, m.stop.Metrics)
 	return known
@@ -805,6 +807,7 @@ func (m *Machine) nextRound() error {
 	// What the next decision rests on is measured before the round's numbers are cleared.
 	m.round.measureStragglers()
 	m.measurePace()
+	hasChanged := m.losses.testChange(&m.round)
 	m.round.reset()
 	stop := &m.stop
 	for o, n := range report.Outcomes {
@@ -812,6 +815,9 @@ func (m *Machine) nextRound() error {
 	}
 	stop.Rounds = report.Round
 	stop.EndTime = report.End
+	if hasChanged {
+		m.losses.noteChange(report.Round, m.config.Stop.Share(m.now, stop))
+	}
 	if reason, ok := m.config.Stop.reached(report, stop); ok {
 		return m.stopRun(reason)
 	}

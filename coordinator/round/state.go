@@ -24,6 +24,8 @@ type State struct {
 	Window   schedule.Window
 	Plateau  schedule.Plateau
 	Followed schedule.Window
+	// Changes is the test for changes of the data, if a schedule reads them.
+	Changes schedule.ChangeTest
 
 	Simulated Tasks
 	Devices   Tasks

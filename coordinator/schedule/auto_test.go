@@ -40,6 +40,39 @@ func TestAuto_FallsToOneBeforeEnd(t *testing.T) {
 	}
 }
 
+// From a change of the data on, the rest of the run counts as a run of its own.
+func TestAuto_RisesAfterChange(t *testing.T) {
+	rule := Auto{Start: 0.8, Until: 0.9, Power: 1}
+	for _, c := range []struct {
+		name        string
+		changeShare float64
+		share       float64
+		round       int
+		want        int
+	}{
+		{"at the change", 0.4, 0.4, 41, 64},
+		{"half of the way to 0.9 of the rest", 0.4, 0.67, 68, 32},
+		{"after nine tenths of the rest", 0.4, 0.95, 96, 1},
+		{"at the end", 1, 1, 101, 1},
+		{"an end that was moved", 0.4, 0.2, 41, 64},
+		{"no limit: as rounds, from the change on", 0, math.NaN(), 48, 32}, // 64/cbrt(8)
+	} {
+		p := Progress{
+			Setup:  Setup{K0: 100},
+			Round:  c.round,
+			Pace:   Pace{Known: true, Round: 0.02, Step: 0.00125},
+			Share:  c.share,
+			Change: Change{Round: 40, Share: c.changeShare},
+		}
+		if got := rule.LocalSteps(p); got != c.want {
+			t.Errorf("%s: K = %d, want %d", c.name, got, c.want)
+		}
+		if got := rule.Reason(p).ChangeRound; got != 40 {
+			t.Errorf("%s: the reason names round %d, want 40", c.name, got)
+		}
+	}
+}
+
 func TestAuto_Reasons(t *testing.T) {
 	rule := Auto{Start: 0.8, Until: 0.9, Power: 2}
 	p := Progress{Setup: Setup{K0: 100}, Round: 5, Pace: Pace{Known: true, Round: 0.02, Step: 0.00125}, Share: 0.25}

@@ -48,6 +48,11 @@ type Progress struct {
 	// NaN where no limit says how long the run will be.
 	Share float64
 
+	// Change is the newest change of the data that was seen in the losses, and LossRise by how many
+	// standard deviations they have risen since. See [Needs].Changes.
+	Change   Change
+	LossRise float64
+
 	// Previous is the decision about the round before. It is the zero value in the first round.
 	Previous Decision
 	// LearningRate is eta_r. It is given to schedules of K alone.
@@ -74,6 +79,10 @@ type Reason struct {
 	Top float64
 	// Share is the part of the run that was over, 0 where no limit says.
 	Share float64
+	// LossRise is by how many standard deviations the clients' losses have risen, see [ChangeTest].
+	LossRise float64
+	// ChangeRound is the round in which a change of the data was noticed last, 0 if there was none.
+	ChangeRound int
 }
 
 // Reasoning is a schedule of K that says why it decides as it does.
@@ -135,7 +144,8 @@ type Theory struct {
 }
 
 // Needs is what a schedule must be given: Losses for LossRatio, Loss and F0,
-// Validation for Converged and Accuracy, Stragglers for StragglerShare, Pace for Pace and Share.
+// Validation for Converged and Accuracy, Stragglers for StragglerShare, Pace for Pace and Share, Changes for
+// Change and LossRise.
 type Needs = registry.Needs
 
 // NeedsOf returns what a component needs in a run with this setup. A schedule whose needs depend on the

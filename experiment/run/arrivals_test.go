@@ -249,3 +249,105 @@ func TestArrivals_Refusals(t *testing.T) {
 		}
 	}
 }
+
+// flipping writes a table of six clients whose rows arrive over 60 s, and whose labels are the other way
+// round from 30 s on.
+func flipping(t *testing.T) (path string) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(5, 6))
+	var text strings.Builder
+	text.WriteString("user,at,a,b,label,part\n")
+	for i := range 6000 {
+		at := 60 * float64(i) / 6000
+		a, b := r.Float32()*2-1, r.Float32()*2-1
+		label, part := 0, "train"
+		if (a+b > 0) != (at >= 30) {
+			label = 1
+		}
+		if i%10 == 9 {
+			part = "test"
+		}
+		fmt.Fprintf(&text, "u%d,%g,%v,%v,%d,%s\n", r.IntN(6), at, a, b, label, part)
+	}
+	path = filepath.Join(t.TempDir(), "flips.csv")
+	runtest.WriteFile(t, path, text.String())
+	return path
+}
+
+// The steered K falls until labels change, and then begins anew; a run that is resumed after that has the
+// same bits, and one that is not trained knows nothing of it.
+func TestArrivals_SteeredK(t *testing.T) {
+	t.Parallel()
+	path := flipping(t)
+	steered := func(sets ...string) config.Config {
+		data := fmt.Sprintf("data={path: %s, client: user, features: [a, b], label: label, split: part, "+
+			"arrival: at, arrival_window: 2}", path)
+		return runtest.Small(t, slices.Concat(runtest.Custom, []string{
+			data, "model=linear", "clients=6", "cohort=6", "batch=20", "schedule.k=auto", "schedule.k0=20",
+			"compute.seconds_per_step=0.02", "network.model_megabits=1", "stop.rounds=null",
+			"stop.virtual_seconds=60", "checkpoint.seconds=1000",
+		}, sets)...)
+	}
+	var last, resumed []float32
+	keep := func(model *[]float32) Callbacks {
+		return Callbacks{Model: func(_ int, params []float32) { *model = params }}
+	}
+	c := steered()
+	whole := mustRun(t, c, Options{Callbacks: keep(&last)})
+	reports, err := runtest.ReadRounds(filepath.Join(c.Out, "rounds.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var noticed int
+	for i, report := range reports[1:] {
+		before := reports[i]
+		changed := report.Reason.ChangeRound != before.Reason.ChangeRound
+		switch {
+		case changed && noticed > 0:
+			t.Errorf("round %d: a second change in round %d", report.Round, report.Reason.ChangeRound)
+		case changed:
+			noticed = report.Reason.ChangeRound
+			start := report.Start.Seconds()
+			if start < 30 || start > 36 || report.LocalSteps != 20 || before.LocalSteps > 10 {
+				t.Errorf("round %d at %g s has K = %d after %d", report.Round, start, report.LocalSteps, before.LocalSteps)
+			}
+		case i > 0 && report.LocalSteps > before.LocalSteps:
+			t.Errorf("round %d: K rises from %d to %d", report.Round, before.LocalSteps, report.LocalSteps)
+		}
+	}
+	if noticed == 0 || reports[len(reports)-1].LocalSteps != 1 {
+		t.Fatalf("a change was noticed in round %d, and K ends at %d", noticed, reports[len(reports)-1].LocalSteps)
+	}
+
+	stopped := steered("pace=200")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err = Run(ctx, stopped, Options{Version: "v", Callbacks: Callbacks{Round: func(r *round.Report) {
+		if r.Round == noticed+3 {
+			stop()
+		}
+	}}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	again, err := Resume(t.Context(), stopped.Out, Options{Version: "v", Callbacks: keep(&resumed)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Summary.Fingerprint != whole.Fingerprint || !slices.Equal(resumed, last) {
+		t.Errorf("resumed: fingerprint %s, want %s", again.Summary.Fingerprint, whole.Fingerprint)
+	}
+
+	untrained := steered("train=false")
+	mustRun(t, untrained, Options{})
+	timed, err := runtest.ReadRounds(filepath.Join(untrained.Out, "rounds.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, report := range timed[1:] {
+		rises := i > 0 && report.LocalSteps > timed[i].LocalSteps
+		if rises || report.Reason.ChangeRound != 0 {
+			t.Errorf("untrained round %d: K = %d, change in %d", report.Round, report.LocalSteps, report.Reason.ChangeRound)
+		}
+	}
+}

@@ -124,7 +124,7 @@ func TestRounds(t *testing.T) {
 	if run, _ := f.Lookup("run"); run != "demo" {
 		t.Errorf("run %q", run)
 	}
-	reasons := 13 // columns of a steered K, of a round's formulas and of what clients use, which the run does not have
+	reasons := 15 // columns of a steered K, of a round's formulas and of what clients use, which the run does not have
 	if got, want := len(f.Schema().Fields()), len(metrics.Columns)+1-reasons; got != want {
 		t.Errorf("%d columns, want %d", got, want)
 	}

@@ -31,8 +31,9 @@ const Mains = -1
 
 // battery is a Battery checked and ready for use.
 type battery struct {
-	// joules is the capacity, and floor the charge below which a client gets no task, both in joules.
-	joules, floor float64
+	// capacity is the energy of the full battery, and floor the charge below which a client gets no task, both in
+	// joules.
+	capacity, floor float64
 	// start is the distribution of the charge at time 0 as a share of the capacity. Not set means full.
 	start Sampler
 	watts Watts
@@ -52,7 +53,7 @@ type battery struct {
 // Without files (nil) nothing is read, and checks that need a file are left out.
 func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error) {
 	compiled := &battery{
-		joules:      b.Joules,
+		capacity:    b.Joules,
 		floor:       float64(b.Floor * b.Joules),
 		watts:       watts,
 		chargeWatts: b.ChargeWatts,
@@ -134,25 +135,26 @@ func (f *Fleet) Start(client int) float64 {
 	case b == nil:
 		return Mains
 	case !b.start.isSet():
-		return b.joules
+		return b.capacity
 	}
-	return float64(b.start.Quantile(keyed.Nth(deviceKey, drawCharge)) * b.joules)
+	return float64(b.start.Quantile(keyed.Nth(deviceKey, drawCharge)) * b.capacity)
 }
 
 // Charged returns the joules in a client's battery at time now, given its joules at time since and
-// no task in between. The client must have a battery.
+// no task in between: at most the capacity. The client must have a battery. Times are virtual, in nanoseconds.
 func (f *Fleet) Charged(client int, joules float64, since, now int64) float64 {
 	k, _ := f.class(client)
-	if joules >= k.battery.joules {
-		return k.battery.joules
+	if joules >= k.battery.capacity {
+		return k.battery.capacity
 	}
-	joules, _ = f.fill(client, k.battery, joules, k.battery.joules, since, now)
-	return joules
+	charged, _ := f.fill(client, k.battery, joules, k.battery.capacity, since, now)
+	return charged
 }
 
-// Ready returns the first time at or after since at which a client's battery holds its floor, given
-// its joules at since and no task in between. It returns [Never] if the battery does not reach its
-// floor.
+// Ready returns the first virtual time at or after since, in nanoseconds, at which a client may get a task again:
+// its battery holds at least its floor, the charge below which it gets none. joules is its charge at since, and it
+// has no task in between. Ready returns [Never] if the battery does not reach its floor, and since for a client
+// without a battery.
 func (f *Fleet) Ready(client int, joules float64, since int64) int64 {
 	k, _ := f.class(client)
 	if k.battery == nil || joules >= k.battery.floor {
@@ -251,9 +253,9 @@ func (w Watts) energy(d Durations, elapsed int64) float64 {
 		float64(w.Upload*(float64(upload)/second))
 }
 
-// lasts returns for how many nanoseconds of a task, from its start, the given energy in joules lasts. It
-// is at most the length of the task. d are the durations of its phases.
-func (w Watts) lasts(d Durations, joules float64) (after int64) {
+// supports returns for how many nanoseconds, from its start, a task can go on with this energy in joules: all of
+// them, d.Total(), if the energy is enough. d are the durations of the task's phases.
+func (w Watts) supports(d Durations, joules float64) (after int64) {
 	for _, phase := range [...]struct {
 		watts  float64
 		length int64

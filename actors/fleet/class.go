@@ -53,9 +53,9 @@ type class struct {
 	battery *battery
 	// ownPresence says that the class has an availability of its own, instead of that of all clients.
 	ownPresence bool
-	// delay returns the time that an attacker takes on purpose, of the honest time and the round's
-	// deadline in nanoseconds. Nil means that the class does not attack by its time.
-	delay func(honest, deadline int64) int64
+	// attackTime returns how long an attacker takes for a task, at least the honest time; deadline is that of the
+	// round, 0 for none. All are nanoseconds. Nil means that the class does not attack by its time.
+	attackTime func(honest, deadline int64) int64
 }
 
 // prepare sets the class's slowdown from s and its availability from a, for which files may be read. If
@@ -111,7 +111,8 @@ func (q *quantity) lognormal(clientBits, vary uint64) float64 {
 	return portable.Exp(clientLog + taskLog)
 }
 
-// factor returns the factor of one task for its random bits, 1 if nothing varies by task.
+// factor returns the factor by which one task's value differs from the client's own, drawn by the random bits of
+// the task. It is 1 if the quantity does not vary by task.
 func (q *quantity) factor(bits uint64) float64 {
 	if !q.vary.isSet() {
 		return 1
@@ -167,7 +168,7 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 		presence:    common.presence,
 		ownPresence: k.Availability != nil,
 		dropout:     common.dropout,
-		delay:       attack.BehaviourOf(k.Attack).Time,
+		attackTime:  attack.BehaviourOf(k.Attack).Time,
 		overhead: Durations{
 			Download: nanoseconds(k.Overhead.Download),
 			Compute:  nanoseconds(k.Overhead.Compute),
@@ -277,7 +278,7 @@ func (k *class) prepareSharing(shared bool) error {
 	if !k.varies {
 		return registry.Errorf("vary.together", "true, and nothing varies (give download, upload or compute)")
 	}
-	// One number of the shared key serves all three quantities.
+	// Quantities with the same taskDraw take their factor from the same random bits of a task.
 	k.download.taskDraw = 0
 	k.upload.taskDraw = 0
 	k.step.taskDraw = 0

@@ -36,8 +36,8 @@ type Zone struct {
 	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of clients; null in all: equal"`
 }
 
-// Presence prepares the model. The jitter must be so small that the windows of neighbouring days
-// never touch.
+// Presence implements [Availability], and reads no file. It is an error if the jitter is so large that the windows
+// of neighbouring days could touch, or that a window could close before it opens.
 func (a Daily) Presence(*Files) (Presence, error) {
 	length := a.ToHour - a.FromHour
 	if length <= 0 {
@@ -165,14 +165,15 @@ type clientWindows struct {
 	shift int64
 }
 
-// of returns the windows of a client.
+// of returns the windows of a client, with the clock of the time zone or place that the client draws.
 func (d *windows) of(seed uint64, client int) clientWindows {
 	return clientWindows{
 		windows: d,
 		seed:    seed,
 		client:  client,
 		clock:   d.clocks[pick(d.shares, keyed.Hash(seed, keyed.Availability, uint64(client)))],
-		shift:   d.start - d.opens,
+		// The clock shows virtual time plus its offset from UTC, and so the time of day less d.start.
+		shift: d.start - d.opens,
 	}
 }
 
@@ -196,7 +197,7 @@ func (w *clientWindows) window(n int64) (opens, closes int64, ok bool) {
 		localOpens += int64(keyed.Below(keyed.Nth(dayKey, 1), spread)) - w.jitter
 		localCloses += int64(keyed.Below(keyed.Nth(dayKey, 2), spread)) - w.jitter
 	}
-	// The clock tells when it shows these times. shift is the nominal opening on day 0, as the clock counts.
+	// What is counted from the nominal opening on day 0 exceeds what the clock shows by shift.
 	opens = w.clock.first(localOpens - w.shift)
 	closes = w.clock.last(localCloses - w.shift)
 	// A clock that is set forward may leave out the whole of a window.

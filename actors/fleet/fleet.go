@@ -312,9 +312,8 @@ const wholeBatch = 1
 
 // durations returns the phases of a task as Durations does, for a client with a device of class k, whose random
 // bits are in deviceKey. task numbers the client's tasks, and start is the virtual time at which the task
-// starts, in nanoseconds. A local step takes this part of a minibatch, above 0 and at most wholeBatch, and of
-// its time. It adds the time that an attacker takes on purpose, which counts as
-// computing.
+// starts, in nanoseconds. part is what a local step takes of a minibatch, and so of the time of a step: above 0 and at
+// most wholeBatch. The time that an attacker takes on purpose, beyond the honest time, counts as computing.
 func (f *Fleet) durations(
 	k *class,
 	deviceKey uint64,
@@ -336,9 +335,9 @@ func (f *Fleet) durations(
 	}
 	d := k.durations(f.seed, client, deviceKey, task, steps, part, bits, start)
 	err := d.check(steps, bits)
-	// An attacker may delay its answer up to the deadline of the round.
-	if err == nil && k.delay != nil {
-		d.Compute += k.delay(d.Total(), f.deadline) - d.Total()
+	// attackTime is the whole time after which the attacker answers, such as just before the round's deadline.
+	if err == nil && k.attackTime != nil {
+		d.Compute += k.attackTime(d.Total(), f.deadline) - d.Total()
 		if d.Compute > maxSeconds*second {
 			err = fmt.Errorf("its attack takes over %g s, three years (lower its factor)", float64(maxSeconds))
 		}
@@ -596,7 +595,7 @@ func (k *class) constant() bool {
 		return false
 	case !k.step.fixed || k.std != 0 || k.cv != 0:
 		return false
-	case k.slow != nil || k.delay != nil:
+	case k.slow != nil || k.attackTime != nil:
 		return false
 	}
 	neverLeaves := k.dropout == Dropout{} && k.battery == nil

@@ -58,6 +58,8 @@ type onOff struct {
 // newOnOff returns the chain with these mean lengths of the states on and off, in seconds. purpose
 // separates its draws from those of other chains.
 func newOnOff(purpose keyed.Purpose, meanOn, meanOff float64) onOff {
+	// The chain goes on at the rate a = 1/meanOff and off at b = 1/meanOn. The state is drawn afresh at the rate
+	// a+b, once in a window of 1/(a+b), and is "on" with the probability a/(a+b).
 	return onOff{
 		purpose: purpose,
 		window:  nanoseconds(meanOn * meanOff / (meanOn + meanOff)),
@@ -113,7 +115,8 @@ var poisson = func() (c [18]uint64) {
 // point returns the last point of the client's chain at or before t (direction -1) or the first
 // after t (direction +1). Points are the random times at which the client's state is drawn afresh. Virtual time is
 // cut into windows of m.window nanoseconds, and the points of a window, one in the mean, follow from random bits
-// keyed by the window. Of several points in the same nanosecond both directions find the same.
+// keyed by the window. Of several points in the same nanosecond both directions find the same. If maxEmpty windows
+// in a row have no point, the window behind them counts as if it had one at its start.
 func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	windowNumber := floorDiv(t, m.window)
 	// Each pass looks at the points of one window of time. They follow from its key, so that

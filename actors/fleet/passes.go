@@ -251,7 +251,9 @@ type Orbit struct {
 	WindowSeconds float64 `key:"window_seconds" range:"(0,1e8]" unit:"seconds" help:"how long a contact lasts"`
 }
 
-// Presence prepares the model. A contact is shorter than the period.
+// Presence implements [Availability], and reads no file: every client is available for WindowSeconds, a contact, in
+// each period, and draws at which moment of the period its contact begins. It is an error if a contact is not
+// shorter than the period.
 func (a Orbit) Presence(*Files) (Presence, error) {
 	period := nanoseconds(a.PeriodSeconds)
 	window := nanoseconds(a.WindowSeconds)

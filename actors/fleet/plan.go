@@ -37,7 +37,7 @@ func assignedNumber(list []uint32, client int) int {
 	return client
 }
 
-// Phase is one of the three parts of a task.
+// Phase is one of the parts of a task: three, and four more with secure aggregation.
 type Phase uint8
 
 // The phases in their order.
@@ -93,7 +93,7 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	// A client that waits while it is away continues its transfer when it is back.
 	if k.dropout.Away == AwayWaits && k.presence != nil {
 		if !p.extendTransfers(k.presence, f.seed, c.Presence, start) {
-			// The client leaves in a transfer and never comes back.
+			// The client leaves in a transfer and never comes back. extendTransfers has set when it drops out.
 			return p, nil
 		}
 		total = p.total()
@@ -110,8 +110,10 @@ func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, start int64) (
 	if k.dropout.WhenUnavailable && k.presence != nil {
 		leaves = min(leaves, k.firstAbsence(f.seed, c.Presence, start, start+leaves)-start)
 	}
+	// A configuration with batteries has neither secure aggregation nor clients that wait, so the task has just the
+	// phases of d.
 	if k.battery != nil && c.Joules > 0 {
-		leaves = min(leaves, k.battery.watts.lasts(d, c.Joules))
+		leaves = min(leaves, k.battery.watts.supports(d, c.Joules))
 	}
 	if leaves < total {
 		p.After = leaves
@@ -178,7 +180,8 @@ func transferEnd(presence Presence, seed uint64, client int, from, duration int6
 	return lastPresent, false
 }
 
-// firstAbsence returns the first time from start on at which the client is not available, at most until.
+// firstAbsence returns the first time from start on at which the client is not available, or until if that is
+// earlier. client is the number by which its availability is drawn. Times are virtual, in nanoseconds.
 func (k *class) firstAbsence(seed uint64, client int, start, until int64) int64 {
 	now := start
 	// The presence may be the same after a change that was far away, so it is looked up again.

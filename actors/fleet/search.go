@@ -34,6 +34,8 @@ func (f *Fleet) NextAny(clients int, t int64) int64 {
 // changes.
 func (f *Fleet) NextAnyChange(clients int, t int64) int64 {
 	t = clamp(t)
+	// A presence that can be asked for a change up to a given time is searched afterwards, so that none is
+	// followed far beyond the first change. interval is the shortest mean time between two of their draws.
 	first := int64(Never)
 	interval := int64(Never)
 	for client := range clients {
@@ -76,7 +78,8 @@ func (f *Fleet) searchBounded(clients int, t, first, interval int64) int64 {
 			present := p.Present(f.seed, number, from)
 			first = min(first, p.ChangeBy(f.seed, number, present, from, min(to, first)))
 		}
-		// In the mean, each presence has at most one point in an interval.
+		// looks estimates how many points were looked at: in the mean, each presence has at most one point in an
+		// interval.
 		looks += int64(clients) * (span/interval + 1)
 		isFound := first <= to
 		switch {

@@ -72,6 +72,8 @@ func (p *personal) chain(seed uint64, client int) (chain boundedPresence, canLea
 	if share >= 1 {
 		return nil, false
 	}
+	// A stay lasts share·cycle in the mean, and an absence (1−share)·cycle. With these newOnOff would give a window of
+	// share·(1−share)·cycle, the mean time between two points.
 	window := max(1_000_000, nanoseconds(float64(p.cycle*share)*(1-share)))
 	if isRare(share) {
 		return newArrivals(window, share), true

@@ -89,7 +89,7 @@ func (s SlowPeriods) Slowing() (Slowing, error) {
 		inverseSum += 1 / factor.Quantile(midpoint)
 	}
 	slow := s.ForSeconds / s.EverySeconds
-	c.pace = 1 - slow + float64(slow*inverseSum/cells)
+	c.meanPace = 1 - slow + float64(slow*inverseSum/cells)
 	return c, nil
 }
 
@@ -98,13 +98,15 @@ type slowPeriods struct {
 	// chain is on while the client is slow.
 	chain onOff
 	// factor is the distribution of the factor on the time of work, drawn at each point of the chain.
-	factor    Sampler
+	factor Sampler
+	// transfers says that transfers slow down, too.
 	transfers bool
-	pace      float64
+	// meanPace is the work done per unit of time in the long run, at most 1.
+	meanPace float64
 }
 
 // MeanPace implements [Slowing]: it returns the work done per unit of time in the long run, at most 1.
-func (s *slowPeriods) MeanPace() float64 { return s.pace }
+func (s *slowPeriods) MeanPace() float64 { return s.meanPace }
 
 // Transfers implements [Slowing]: it reports whether transfers slow down, too.
 func (s *slowPeriods) Transfers() bool { return s.transfers }
@@ -114,9 +116,9 @@ func (s *slowPeriods) Transfers() bool { return s.transfers }
 const maxPaceChanges = 256
 
 // Stretch implements [Slowing]: it returns how many nanoseconds a client takes from time start on for work
-// that takes it work nanoseconds at full pace, and -1 if that is out of bounds. It follows the chain from
-// point to point, between which the pace is constant. After maxPaceChanges points the rest has the mean
-// pace.
+// that takes it work nanoseconds at full pace, and -1 if that is more than maxSeconds. The client's chain is "on"
+// while it is slow. Its points are the times at which the state, and a slow client's factor, are drawn afresh, so
+// that the pace is constant from one to the next. After maxPaceChanges points the rest has the mean pace.
 func (s *slowPeriods) Stretch(seed uint64, client int, start, work int64) int64 {
 	t := start
 	remaining := float64(work)
@@ -139,5 +141,5 @@ func (s *slowPeriods) Stretch(seed uint64, client int, start, work int64) int64 
 			return -1
 		}
 	}
-	return roundDuration(float64(t-start) + remaining/s.pace)
+	return roundDuration(float64(t-start) + remaining/s.meanPace)
 }

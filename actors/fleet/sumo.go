@@ -96,6 +96,7 @@ func (v *vehicles) virtualTime(element *xml.StartElement, name string) (int64, e
 	if err != nil {
 		return 0, err
 	}
+	// v.start is SUMO's time at virtual time 0, in seconds.
 	return nanoseconds(seconds - v.start), nil
 }
 

@@ -103,9 +103,11 @@ func (r *replay) stays(key uint64, client int) []session {
 	return r.traces[client%len(r.traces)]
 }
 
-// locate returns the client's trace, the position in it at time t in nanoseconds, and the index of
-// the first session that ends after that position.
+// locate returns the client's trace, the position in it at virtual time t, and the index of the first session that
+// ends after that position. Positions are nanoseconds from the beginning of the trace, which repeats after r.period.
+// r.start is the position at time 0 of a client to which neither spread nor a time zone gives one of its own.
 func (r *replay) locate(seed uint64, client int, t int64) (trace []session, position int64, next int) {
+	// Only clients that draw their trace, their position or their time zone need random bits.
 	key := uint64(0)
 	if r.drawn || r.spread || len(r.zones) > 0 {
 		key = keyed.Hash(seed, keyed.Availability, uint64(client))

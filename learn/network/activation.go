@@ -44,10 +44,10 @@ type Activation struct {
 	// rowsOnly says that the stage behind the network's input reads the samples in the batch. It writes
 	// the values of a block itself if it wants them.
 	rowsOnly bool
-	// wanted says that a stage reads the gradient.
-	wanted bool
-	// last says that these are the outputs of the network.
-	last bool
+	// needsGradient says that a stage reads the gradient.
+	needsGradient bool
+	// isOutput says that these are the outputs of the network.
+	isOutput bool
 
 	// shadows is an activation whose memory and layout this one shares. gradientOf is one whose
 	// gradient alone it shares. flat is the vector that a flatten makes of these values, in the same
@@ -64,13 +64,15 @@ func (a *Activation) size() int { return (a.Height + 2*a.border) * a.width() * L
 // allocate allocates the memory for which the stages on both sides have asked, for up to blocks blocks with
 // maxBatch samples in total: x for the values, dx for their gradient if a stage reads it, and rows for the values
 // sample by sample if a stage reads them so. An activation that shares memory takes it from its owner, which is
-// allocated first: all of it (flat, shadows), or the gradient alone (gradientOf). A second call does nothing.
+// allocated first: all of it where this one is seen through a flatten (flat) or is part of a residual layer (shadows),
+// or the gradient alone (gradientOf). A second call does nothing.
 func (a *Activation) allocate(blocks, maxBatch int) {
 	if a.x != nil || a.Form == Text || a.Form == Words {
 		return
 	}
-	// A kept activation has a place for each block, any other one place for all.
-	times := func(keep bool) int {
+	// places returns for how many blocks there is memory: an activation that keeps its blocks has a place for each, any
+	// other has one, which they use in turn.
+	places := func(keep bool) int {
 		if keep {
 			return blocks
 		}
@@ -97,11 +99,11 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 		a.dx = owner.dx
 		a.keepDX = owner.keepDX
 		a.planar = owner.planar
-	// The gradient of the outputs takes the place of the outputs themselves.
-	case a.last:
+	// The outputs of the network and their gradient are the same memory, dx = x below.
+	case a.isOutput:
 		a.keepX = a.keepDX
 	}
-	a.x = alignedFloats(times(a.keepX) * a.size())
+	a.x = alignedFloats(places(a.keepX) * a.size())
 	// Only inputs of a dense layer that are the batch's own rows are searched for zeros.
 	if a.borrowed && a.needRows && !a.allFeatures {
 		a.used = make([][]kernel.Segment, blocks)
@@ -111,10 +113,10 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	}
 	switch {
 	// The gradient of the network's outputs takes the place of the outputs.
-	case a.last:
+	case a.isOutput:
 		a.dx = a.x
-	case a.wanted:
-		a.dx = alignedFloats(times(a.keepDX) * a.Size() * Lanes)
+	case a.needsGradient:
+		a.dx = alignedFloats(places(a.keepDX) * a.Size() * Lanes)
 	}
 	if !a.needRows || a.borrowed {
 		return

@@ -17,8 +17,9 @@ type Arranged struct {
 	params int
 	// stepped says that a step was taken since Changed was last called to its end.
 	stepped bool
-	// added are the leaves behind the first layer whose weights LastStep has left, and which Changed leaves out.
-	added []*link
+	// weightsAdded are the dense layers behind the first one whose update of the weights LastStep has added to the sum
+	// without writing the weights themselves, so that Changed leaves them out.
+	weightsAdded []*link
 }
 
 // NewArranged returns the arithmetic of layers, which fit each other and the samples, for batches of up to
@@ -65,9 +66,10 @@ func (a *Arranged) Step(values []float32, b *Batch, alpha float32) (loss float64
 
 // LastStep takes the last step of a client whose update is the difference of values from to.Base. It need not write
 // what nobody reads again: of the first layer's weights that this step changes it may add the client's whole update
-// to to.Sum at once, and set them to to.Base. If it is the client's only step, it may do so with other dense layers.
-// All other values take the step as in [Arranged.Step], and Changed yields those that are not added yet. It returns
-// false if an update cannot be added: then the values have taken the step, and the sum is undefined.
+// to to.Sum at once, and set them to to.Base. If it is the client's only step, so that all values are those of to.Base
+// before it, it may also add the updates of other dense layers' weights, and leave these weights at to.Base. All other
+// values take the step as in [Arranged.Step], and Changed yields those that are not added yet. It returns false if an
+// update cannot be added: then the values have taken the step, and the sum is undefined.
 func (a *Arranged) LastStep(values []float32, b *Batch, alpha float32, to kernel.ExactTarget) (loss float64, added bool) {
 	// With alpha set, layers may update their weights while they compute the gradient of the only block.
 	if b.N <= Lanes {
@@ -80,17 +82,19 @@ func (a *Arranged) LastStep(values []float32, b *Batch, alpha float32, to kernel
 	for i := 1; i < len(a.leaves); i++ {
 		l := a.leaves[i]
 		dense, isDense := l.Stage.(*denseStage)
-		// Only in a first step do the values still equal to.Base, so that the gradient is the whole update.
+		// a.stepped says that the client has taken steps before. Only in a first step do the values still equal to.Base,
+		// so that the gradient is the whole update.
 		if a.stepped || !isDense {
 			a.updateLeaves(a.leaves[i:i+1], values, b, kernel.Add, alpha)
 			continue
 		}
-		weightsAdded, ok := dense.onlyUpdate(values[l.offset:], b, alpha, to.Sum[l.offset:], to.Weight)
-		if weightsAdded {
-			a.added = append(a.added, l)
+		isAdded, ok := dense.onlyUpdate(values[l.offset:], b, alpha, to.Sum[l.offset:], to.Weight)
+		if isAdded {
+			a.weightsAdded = append(a.weightsAdded, l)
 		}
 		added = added && ok
 	}
+	// The stages that do not keep their gradient themselves take the step from what the network has collected.
 	a.updateCollected(values, kernel.Add, alpha)
 	return loss, added
 }
@@ -156,7 +160,8 @@ func (a *Arranged) AddTo(sum, arranged []int64) {
 
 // Changed yields the runs of arranged values, from start to before end, that steps may have changed since
 // it was last called to its end. All others are as they were. The weights of input i are the padded values
-// from i*padded on; the values behind those of all inputs count as changed, but for weights that LastStep has left.
+// from i*padded on. The values behind those of all inputs count as changed, except the weights of layers whose
+// update LastStep has added to the sum without changing them (a.weightsAdded).
 func (a *Arranged) Changed() iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		stage := a.first
@@ -169,19 +174,20 @@ func (a *Arranged) Changed() iter.Seq2[int, int] {
 				return
 			}
 		}
+		// rest is where the values behind the first weight begin that are not yielded yet.
 		rest := in * padded
-		for _, l := range a.added {
+		for _, l := range a.weightsAdded {
 			if !yield(rest, l.offset) {
 				return
 			}
-			// The bias follows the weights.
+			// Of such a layer the bias, which follows the weights, is changed as usual.
 			rest = l.offset + l.params - l.Y.Channels
 		}
 		if !yield(rest, a.Len()) {
 			return
 		}
 		clear(stage.changed)
-		a.added = a.added[:0]
+		a.weightsAdded = a.weightsAdded[:0]
 		a.stepped = false
 	}
 }
@@ -241,7 +247,8 @@ func (s *arrangedStage) nextChanged(input int) int {
 	return input
 }
 
-// nextUnchanged is nextChanged for inputs whose weights steps have not changed.
+// nextUnchanged returns the number of the first input, from number input on, whose weights no step has changed. If
+// there is none it returns the number of inputs.
 func (s *arrangedStage) nextUnchanged(input int) int {
 	for input < len(s.changed) && s.changed[input] {
 		input++
@@ -325,13 +332,15 @@ type blockUpdate struct {
 	// present lists the inputs that are not 0.
 	present *nonZeros
 	samples int
-	// x has the inputs, and gradients those of the outputs with their padding, a row for each sample.
-	x, gradients kernel.Matrix
-	// dy has the gradients of the outputs, a row for each output.
-	dy []float32
+	// x has the inputs, a row for each sample.
+	x kernel.Matrix
+	// dy has the gradients of the outputs, a row for each output, and gradients the same numbers with a row for each
+	// sample, padded as the weights are.
+	dy        []float32
+	gradients kernel.Matrix
 }
 
-// newBlockUpdate prepares the update of the pass's block, in memory that the next one takes over.
+// newBlockUpdate prepares the update of the layer by the pass's block. The next block's update uses its memory again.
 func (s *arrangedStage) newBlockUpdate(pass *Pass) blockUpdate {
 	in, outputs := s.sizes()
 	isa := s.network.isa
@@ -374,9 +383,11 @@ func (s *arrangedStage) updateBias(dst []float32, u blockUpdate, alpha float32) 
 	s.network.isa.AddRowSums(dst[in*s.padded:][:outputs], u.dy, u.samples, kernel.Add, alpha)
 }
 
-// lastUpdate is Update in a client's last step, after which only the difference of the values from to.Base is
-// needed; see [Arranged.LastStep]. The last block's update of weights is added to the sum as it is computed, if
-// most inputs are 0. It returns false if that cannot be added, and then writes it to values.
+// lastUpdate adds alpha times the gradient of the whole batch to values, the layer's parameters, as Update does. In a
+// client's last step, for which it is, only the difference of the values from to.Base is needed afterwards (see
+// [Arranged.LastStep]). So where most inputs of the last block are 0, it does not write the weights that the block
+// changes: it adds their difference from to.Base after the step to to.Sum, and sets them to to.Base. It returns false
+// if the sum cannot hold such a difference; then values has the step.
 func (s *arrangedStage) lastUpdate(values []float32, batch *Batch, alpha float32, to kernel.ExactTarget) bool {
 	in, _ := s.sizes()
 	for pass := range blocksOf(batch) {
@@ -390,7 +401,7 @@ func (s *arrangedStage) lastUpdate(values []float32, batch *Batch, alpha float32
 		weight := kernel.Matrix{Data: values[:weights], LD: s.padded}
 		base := to.Base[:weights]
 		target := kernel.ExactTarget{Base: base, Sum: to.Sum[:weights], Weight: to.Weight}
-		// Before any change the values are those of the base, and lie in a nearer cache.
+		// If no step has changed any weight yet, the values are those of the base, and lie in a nearer cache.
 		if s.nextChanged(0) == in {
 			target.Base = weight.Data
 		}

@@ -279,7 +279,9 @@ func (s *batchNormStage) Backward(pass *Pass) {
 		s.inputGradient(pass)
 		return
 	}
-	// The blocks add to the same sums without a lock: they are coroutines, of which one runs at a time.
+	// On the way back sums.first adds up dy and sums.second dy c, for each channel; sums.inverse has been
+	// 1/sqrt(σ² + ε) since Forward. The blocks add to the same sums without a lock: they are coroutines, of which one
+	// runs at a time.
 	for i := range s.X.Size() {
 		c := i % channels
 		centred := s.centred[i*Lanes:]

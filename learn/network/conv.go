@@ -94,8 +94,9 @@ type convStage struct {
 	// rows is the number of rows of outputs that share one product for their part of the weight's
 	// gradient.
 	rows int
-	// add says that the gradient of the inputs is added to what is there.
-	add bool
+	// addsGradient says that the gradient of the inputs is added to the one that another stage has written
+	// there before.
+	addsGradient bool
 
 	// weight is the layer's weight in the order [out, size, size, in], so that a run of the input
 	// is also a run of the weight.
@@ -121,16 +122,19 @@ type convStage struct {
 	recent []float32
 	// keep is the number of input rows that recent holds.
 	keep int
-	// forwardRuns has one segment for each row of the kernels, relative to an output's first input.
+	// forwardRuns has one segment for each row of the kernels, relative to an output's first input: A in the
+	// weight of a map, B in the inputs.
 	forwardRuns []kernel.Segment
 	// weightRuns holds the positions of the outputs that share one product, by the row of recent
-	// where their inputs start.
+	// where their inputs start: A in the gradient of the outputs, B in recent.
 	weightRuns [][]kernel.Segment
-	// gradientRuns lists, for each position of the input, the outputs that read it.
+	// gradientRuns lists, for each position of the input, the outputs that read it: A in the weight of a map, B
+	// in the gradient of the outputs.
 	gradientRuns [][]kernel.Segment
 }
 
-// prepare lists the runs of all products, when the layout of the activations is known. height and width are
+// prepare lists the runs of all products, when the layout of the activations is known: where in the weights, inputs and
+// gradients the parts of each sum of products begin ([kernel.Segment]). height and width are
 // the sizes of the convolution's own output, and dyRow and dyColumn the distances between rows and between
 // columns of its gradient, in floats.
 func (s *convStage) prepare(height, width, dyRow, dyColumn int) {
@@ -227,7 +231,7 @@ func (s *convStage) reader(i, k, outputs int) (output int, ok bool) {
 	return output, distance >= 0 && distance%s.Stride == 0 && output < outputs
 }
 
-// layOut prepares the runs for the layout that the activations have.
+// layOut prepares the products for the layout that the activations have.
 func (s *convStage) layOut() {
 	row, column, _ := s.Y.gradientStrides()
 	s.prepare(s.Y.Height, s.Y.Width, row, column)
@@ -352,7 +356,8 @@ func (s *convStage) addWeightGradient(dy []float32, channel, y int, pass *Pass) 
 		s.network.isa.Transpose(kernel.Matrix{Data: s.recent[inputRow%s.keep*Lanes*ld:], LD: ld},
 			kernel.Block(x[inputRow*ld*Lanes:]), ld, s.network.isa.Columns(pass.Samples))
 	}
-	// Each row of the kernels gets its part of the gradient from one product over all positions.
+	// Each row of the kernels gets its part of the gradient from one product over all positions. weightRuns[i] has
+	// these positions where the first input row that the kernel row reads lies in row i of the ring.
 	for ky := range s.Size {
 		s.network.isa.GemmSum(s.Maps, s.Size*in, pass.Samples, s.weightRuns[(first+ky)%s.keep],
 			kernel.Operand{Data: dy, Row: channel, Col: 1},
@@ -361,8 +366,10 @@ func (s *convStage) addWeightGradient(dy []float32, channel, y int, pass *Pass) 
 	}
 }
 
-// inputGradient writes the gradient of the inputs, or adds it to what is there ([convStage.gradientOp]). dy
-// is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
+// inputGradient writes the gradient of the inputs, or adds it to what another stage has written there, where
+// s.addsGradient is set. dy is the gradient of the outputs, and dyChannel the distance between its channels, in floats.
+// For each position of the inputs s.gradientRuns lists the outputs that read it: where the weights by which they do
+// begin, and where their gradients begin in dy.
 func (s *convStage) inputGradient(dy []float32, dyChannel int, p *Pass) {
 	if s.tiles != nil {
 		s.tiles.inputGradient(s, dy, dyChannel, p)
@@ -380,7 +387,7 @@ func (s *convStage) inputGradient(dy []float32, dyChannel int, p *Pass) {
 	row, column, channel := s.X.gradientStrides()
 	weight := kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in}
 	op := s.gradientOp()
-	// Each position of the inputs sums over the outputs that read it.
+	// The gradient of a position is a sum of products, one for each output that reads it.
 	for position, list := range s.gradientRuns {
 		inputY := position / s.X.Width
 		inputX := position % s.X.Width
@@ -395,7 +402,7 @@ func (s *convStage) inputGradient(dy []float32, dyChannel int, p *Pass) {
 		case len(list) > 0:
 			s.network.isa.GemmSum(in, n, s.Maps, list, weight, kernel.Matrix{Data: dy, LD: dyChannel}, dst, op, aux, 1)
 		// No output reads this position, so its gradient is zero.
-		case !s.add:
+		case !s.addsGradient:
 			clear(dst.Data[:in*Lanes])
 		}
 	}
@@ -405,7 +412,7 @@ func (s *convStage) inputGradient(dy []float32, dyChannel int, p *Pass) {
 // ReLU left zero, or as it is.
 func (s *convStage) gradientOp() kernel.Op {
 	switch {
-	case s.add:
+	case s.addsGradient:
 		return kernel.Add
 	case s.X.relu && s.masks():
 		return kernel.ReLUGrad
@@ -415,7 +422,7 @@ func (s *convStage) gradientOp() kernel.Op {
 
 // masks reports whether this stage itself stops gradients where a ReLU left zero. Where gradients are
 // added to others the network does it, after the sum.
-func (s *convStage) masks() bool { return !s.add }
+func (s *convStage) masks() bool { return !s.addsGradient }
 
 // pooledStage is a convolution, a ReLU and a pooling of two in one. It computes only what the pooling
 // reads, four positions at a time.
@@ -430,11 +437,12 @@ type pooledStage struct {
 	dy []float32
 }
 
-// layOut reserves the convolution's own output, two rows and two columns for each pooled one, and prepares
-// its runs.
+// layOut reserves memory for the convolution's own outputs that are pooled to one output, and for their gradient, and
+// prepares the products. The convolution has two rows and two columns of outputs for each pooled one.
 func (s *pooledStage) layOut() {
 	height := 2 * s.Y.Height
 	width := 2 * s.Y.Width
+	// The two rows that are pooled share one product for their part of the weight's gradient.
 	s.rows = 2
 	s.y = alignedFloats(4 * s.Maps * Lanes)
 	s.code = make([]int32, s.Y.Size()*Lanes)
@@ -477,23 +485,27 @@ func (s *pooledStage) Forward(pass *Pass) {
 }
 
 // pool writes the largest of the four positions in s.y to dst, for each map and sample, and notes in s.code which
-// of them it was. position is the number of the output, row by row. The rows of dst are the maps.
+// of them it was. In s.y they lie one behind the other: the left and the right one of the upper row, and then those of
+// the lower row. position is the number of the output, row by row. The rows of dst are the maps.
 func (s *pooledStage) pool(position int, dst kernel.Matrix, samples int) {
 	positionSize := s.Maps * Lanes
+	right := positionSize
+	down := 2 * positionSize
 	s.network.isa.MaxPool(
 		s.Maps,
 		samples,
 		s.y,
 		Lanes,
-		positionSize,
-		2*positionSize,
+		right,
+		down,
 		dst.Data,
 		dst.LD,
 		s.code[position*positionSize:],
 	)
 }
 
-// forwardTiles is Forward by tiles: two neighbouring positions at a time.
+// forwardTiles computes the outputs as [pooledStage.Forward] does, by the products of tiles: of the four positions that
+// are pooled to one output, the two of the upper row at once, and then the two of the lower row.
 func (s *pooledStage) forwardTiles(pass *Pass) {
 	output := s.Y.values(pass)
 	first, row, column, channel := s.Y.strides()
@@ -501,15 +513,15 @@ func (s *pooledStage) forwardTiles(pass *Pass) {
 	for position := range s.Y.Height * s.Y.Width {
 		y := position / s.Y.Width
 		x := position % s.Y.Width
-		for j := range 2 {
-			// At the beginning of a row, the inputs of the whole row are packed.
-			if x == 0 {
-				s.tiles.packInputs(&s.convStage, 2*y+j, pass)
-			}
+		// At the beginning of a row of outputs, the inputs of the two rows that it pools are packed.
+		if x == 0 {
+			s.tiles.packInputs(&s.convStage, 2*y, pass)
+			s.tiles.packInputs(&s.convStage, 2*y+1, pass)
 		}
-		for j := range 2 {
-			pair := s.y[2*j*positionSize:]
-			s.tiles.outputsAt(&s.convStage, 2*y+j, 2*x, 2, pair, Lanes, positionSize, kernel.BiasReLU, pass.Samples)
+		for half := range 2 {
+			// s.y has the two positions of the upper row, and then those of the lower row.
+			pair := s.y[2*half*positionSize:]
+			s.tiles.outputsAt(&s.convStage, 2*y+half, 2*x, 2, pair, Lanes, positionSize, kernel.BiasReLU, pass.Samples)
 		}
 		s.pool(position, kernel.Matrix{Data: output[first+y*row+x*column:], LD: channel}, pass.Samples)
 	}
@@ -525,6 +537,7 @@ func (s *pooledStage) Backward(pass *Pass) {
 	// A row of dy has two positions for each position of the pooled output.
 	width := 2 * s.Y.Width * positionSize
 	for y := range s.Y.Height {
+		// s.dy has all rows, or only two, which then serve all rows of outputs in turn.
 		dy := s.dy[2*y*width%len(s.dy):][:2*width]
 		for x := range s.Y.Width {
 			outputGradient := g[y*row+x*column:]

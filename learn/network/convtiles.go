@@ -59,16 +59,19 @@ func (t *convTiles) tiles(n int) []uint16 { return kernel.NewTiles(n * t.tile) }
 // layOutForward lays out what outputs are computed from: the weight, the left tiles, and the inputs, the right ones.
 // The summed index is that of the inputs that an output reads, row by row of the kernels. Where channels fill whole
 // tiles, those of neighbouring positions are shared by the outputs that read them; otherwise each output has a copy of
-// its inputs.
+// its inputs. The input rows form a ring of t.ring rows, in which row y lies at y % t.ring. t.inputRow, t.inputColumn
+// and t.inputSpan are counted in tiles.
 func (t *convTiles) layOutForward(s *convStage) {
+	// run is the number of inputs that an output reads in one row of a kernel, and chunks how many tiles they fill.
 	run := s.Size * s.X.Channels
 	chunks := kernel.TileChunks(run)
 	t.weight = kernel.Tiles{
 		Data: t.tiles(kernel.TileSides(s.Maps) * s.Size * chunks),
 		Span: s.Size * chunks * t.tile,
 	}
-	// A pooled stage computes two rows of outputs at a time.
+	// A pooled stage computes two rows of outputs at a time, which read s.Stride rows more than one does.
 	t.ring = s.Size + s.Stride
+	// sides is the number of tiles, of 16 samples each, that the samples of a block fill.
 	sides := kernel.TileSides(Lanes)
 	if t.sharesChunks(s) {
 		t.inputSpan = s.X.width() / 32
@@ -241,9 +244,11 @@ func (t *convTiles) packInputs(s *convStage, y int, pass *Pass) {
 	}
 }
 
-// outputsAt computes all channels of count neighbouring outputs from row y and column x on into dst, whose
-// rows are ld and whose positions are step floats apart.
+// outputsAt computes all channels of count neighbouring outputs from row y and column x on into dst, and applies op to
+// them. In dst the channels of an output are ld floats apart, and the outputs step floats. The inputs that they read
+// must be packed ([convTiles.packInputs]); those of the next output begin t.inputColumn tiles further on.
 func (t *convTiles) outputsAt(s *convStage, y, x, count int, dst []float32, ld, step int, op kernel.Op, samples int) {
+	// firstTile is where in an input row of the ring the inputs of the first output begin.
 	firstTile := x * t.inputColumn
 	// Shared tiles begin with the whole border, of which the part beyond the padding is passed over.
 	if t.sharesChunks(s) {
@@ -274,14 +279,14 @@ func (t *convTiles) forward(s *convStage, pass *Pass, op kernel.Op) {
 	}
 }
 
-// addWeightGradient adds what s.rows rows of outputs from row y on contribute to the weight's gradient; see
-// [convStage.addWeightGradient].
+// addWeightGradient adds what s.rows rows of outputs from row y on contribute to the weight's gradient. dy is the
+// gradient of these rows, and channel the distance between its channels, in floats. For each row of the kernels it is
+// one sum of products over the positions of these outputs ([convTiles.layOutWeightGradient]): gradients, the left
+// tiles, times inputs, the right ones.
 func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int, pass *Pass) {
 	in := s.X.Channels
 	run := s.Size * in
-	width := s.X.width()
-	x := s.X.values(pass)
-	// The kernels begin at this row and this column of x, whose border may be wider than the padding.
+	// The kernels begin at this row and this column of the inputs, whose border may be wider than the padding.
 	firstRead := s.X.border - s.Pad
 	first := y*s.Stride + firstRead
 	inputRow := first
@@ -290,38 +295,10 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 		inputRow = max(first, first+s.keep-s.rows*s.Stride)
 	}
 	for ; inputRow < first+s.keep; inputRow++ {
-		tiles := t.samples[inputRow%s.keep*t.sampleRow*t.tile:][:t.sampleRow*t.tile]
-		source := x[inputRow*width*Lanes:]
-		if t.sharesSides(s) {
-			t.isa.PackRows(tiles, t.tile, kernel.Block(source), width, pass.Samples, 1)
-		} else {
-			for i := range s.width {
-				t.isa.PackRows(
-					tiles[i*t.sampleColumn*t.tile:],
-					t.tile,
-					kernel.Block(source[(firstRead+i*s.Stride)*in*Lanes:]),
-					run,
-					pass.Samples,
-					1,
-				)
-			}
-		}
-		t.isa.TransposeTiles(tiles)
+		t.packSamples(s, inputRow, pass)
 	}
-	sides := kernel.TileSides(s.Maps)
-	for i := range s.rows * s.width {
-		row := i / s.width
-		column := i % s.width
-		source := dy[row*s.dyRow+column*s.dyColumn:]
-		t.isa.PackRows(
-			t.gradients[i*sides*t.tile:],
-			t.tile,
-			kernel.Matrix{Data: source, LD: channel},
-			s.Maps,
-			pass.Samples,
-			1,
-		)
-	}
+	t.packGradients(s, dy, channel, pass.Samples)
+	// Shared tiles begin with the whole border, of which the part beyond the padding is passed over.
 	firstTile := 0
 	if t.sharesSides(s) {
 		firstTile = firstRead * in / 16
@@ -340,10 +317,59 @@ func (t *convTiles) addWeightGradient(s *convStage, dy []float32, channel, y int
 	}
 }
 
-// inputGradient writes the gradient of the inputs, or adds it to what is there; see
-// [convStage.inputGradient].
+// packSamples packs one row of the inputs, counted with its border, as right tiles into its place in the ring
+// t.samples, where row y lies at y % s.keep. The summed index of these tiles is the samples of the block.
+func (t *convTiles) packSamples(s *convStage, inputRow int, pass *Pass) {
+	width := s.X.width()
+	rowSize := t.sampleRow * t.tile
+	tiles := t.samples[inputRow%s.keep*rowSize:][:rowSize]
+	source := s.X.values(pass)[inputRow*width*Lanes:]
+	if t.sharesSides(s) {
+		// The whole row is packed once, and each output reads its part of that.
+		t.isa.PackRows(tiles, t.tile, kernel.Block(source), width, pass.Samples, 1)
+	} else {
+		// Each output has a copy of the inputs that it reads. firstRead is the first column that a kernel reads.
+		firstRead := s.X.border - s.Pad
+		for i := range s.width {
+			column := firstRead + i*s.Stride
+			t.isa.PackRows(
+				tiles[i*t.sampleColumn*t.tile:],
+				t.tile,
+				kernel.Block(source[column*s.X.Channels*Lanes:]),
+				s.Size*s.X.Channels,
+				pass.Samples,
+				1,
+			)
+		}
+	}
+	t.isa.TransposeTiles(tiles)
+}
+
+// packGradients packs dy, the gradient of s.rows rows of outputs, as left tiles into t.gradients, position by position.
+// channel is the distance between the channels of dy, in floats. The summed index is the samples of the block.
+func (t *convTiles) packGradients(s *convStage, dy []float32, channel, samples int) {
+	// A position fills one tile for each 16 maps.
+	positionTiles := kernel.TileSides(s.Maps)
+	for i := range s.rows * s.width {
+		row := i / s.width
+		column := i % s.width
+		t.isa.PackRows(
+			t.gradients[i*positionTiles*t.tile:],
+			t.tile,
+			kernel.Matrix{Data: dy[row*s.dyRow+column*s.dyColumn:], LD: channel},
+			s.Maps,
+			samples,
+			1,
+		)
+	}
+}
+
+// inputGradient writes the gradient of the inputs, or adds it to what is there, as [convStage.inputGradient] does. It
+// packs dy, the gradient of the outputs, into t.outputs, as the right tiles of its products. The left ones,
+// t.transposed, are the transposed weights.
 func (t *convTiles) inputGradient(s *convStage, dy []float32, dyChannel int, pass *Pass) {
 	n := t.isa.Columns(pass.Samples)
+	// The products sum over the maps, a chunk for each 32 of them.
 	chunks := kernel.TileChunks(s.Maps)
 	// positionSize is the number of packed values of a position.
 	positionSize := kernel.TileSides(Lanes) * chunks * t.tile
@@ -372,7 +398,8 @@ func (t *convTiles) inputGradient(s *convStage, dy []float32, dyChannel int, pas
 		Op:    s.gradientOp(),
 		Count: 1,
 	}
-	// Each position of the inputs sums over the outputs that read it.
+	// The gradient of a position of the inputs is a sum over the outputs that read it: list has the tiles of the
+	// weights by which they do, and those of their gradients.
 	for i, list := range t.inputChunks {
 		inputRow := i / s.X.Width
 		inputColumn := i % s.X.Width
@@ -384,7 +411,7 @@ func (t *convTiles) inputGradient(s *convStage, dy []float32, dyChannel int, pas
 		}
 		if len(list) > 0 {
 			t.isa.MultiplyTiles(&product)
-		} else if !s.add {
+		} else if !s.addsGradient {
 			// No output reads this position, so its gradient is zero.
 			clear(product.C.Data[:s.X.Channels*Lanes])
 		}

@@ -22,11 +22,15 @@ type denseTiles struct {
 	outputChunks []kernel.Segment
 }
 
-// newDenseTiles allocates the memory for a dense layer with this number of outputs.
+// newDenseTiles allocates the memory for a dense layer with this number of outputs. Tiles stand side by side in chunks
+// along the summed index, 32 values each, and one side of 16 rows or columns below the other. Where the sum goes over
+// the outputs, a side has as many chunks as they fill; where it goes over the samples of a block, it has one.
 func newDenseTiles(isa kernel.ISA, outputs int) *denseTiles {
 	chunks := kernel.TileChunks(outputs)
 	tile := isa.TileValues()
+	// span is the number of values of a side, if the sum goes over the outputs.
 	span := chunks * tile
+	// At most stepWeights weights are taken at a time, but those of 32 inputs at least.
 	inputCount := max(32, stepWeights/outputs&^31)
 	t := &denseTiles{
 		inputCount: inputCount,

@@ -67,8 +67,8 @@ func (s *dropoutStage) draw(pass *Pass) {
 	}
 }
 
-// Forward draws a factor for each value and multiplies by it in training. In an evaluation it
-// copies the values.
+// Forward multiplies each value by a factor that it draws, 0 or 1/(1 − rate), in training. In an evaluation it copies
+// the values. s.factor has a row of Lanes floats for each value, one float for each sample of the block.
 func (s *dropoutStage) Forward(pass *Pass) {
 	if pass.Training {
 		s.draw(pass)

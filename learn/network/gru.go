@@ -80,24 +80,26 @@ func (l GRULayer) Stage(place *Place) Stage {
 		isa:      place.network.isa,
 		length:   length,
 		zero:     alignedFloats(stateSize),
-		in:       alignedFloats(3 * stateSize),
-		state:    alignedFloats(3 * stateSize),
+		// Both have the sums of the three gates.
+		inputShares: alignedFloats(3 * stateSize),
+		stateShares: alignedFloats(3 * stateSize),
 	}
 	// The parameters of a layer follow each other in PyTorch's order: two weights, then two biases.
 	offset := 0
 	for k := range l.Layers {
-		layer := gruLayer{in: place.X.Channels,
-			saved: alignedFloats(length * 5 * stateSize),
-			rows:  alignedFloats((length + 1) * stateSize),
-			da:    alignedFloats(groupSteps * 4 * stateSize),
-			dh:    alignedFloats(stateSize),
+		layer := gruLayer{
+			inputs: place.X.Channels,
+			saved:  alignedFloats(length * 5 * stateSize),
+			rows:   alignedFloats((length + 1) * stateSize),
+			da:     alignedFloats(groupSteps * 4 * stateSize),
+			dh:     alignedFloats(stateSize),
 		}
 		// Layers above the first read the states of the layer below.
 		if k > 0 {
-			layer.in = l.Width
+			layer.inputs = l.Width
 		}
 		layer.wih = offset
-		layer.whh = layer.wih + 3*l.Width*layer.in
+		layer.whh = layer.wih + 3*l.Width*layer.inputs
 		layer.bih = layer.whh + 3*l.Width*l.Width
 		layer.bhh = layer.bih + 3*l.Width
 		offset = layer.bhh + 3*l.Width
@@ -117,20 +119,20 @@ type gruStage struct {
 	layers []gruLayer
 	// zero is the state before the first step.
 	zero []float32
-	// in holds the input's shares of the gates: 3 × hidden × lanes values.
-	in []float32
-	// state holds the state's shares of the gates: 3 × hidden × lanes values.
-	state []float32
+	// inputShares holds what the input adds to the sums of the gates, and stateShares what the state before the step
+	// adds: each 3 × Width × Lanes values, for r, z and the candidate.
+	inputShares, stateShares []float32
 	// groups are the segments of the time steps that share one product.
 	groups [groupSteps]kernel.Segment
-	// shares are the segments of the three gates in the layer's input.
+	// shares are the segments of the product by which the gradient of a layer's input follows from those of the
+	// three gates: A in the weight of the input, B in da.
 	shares [3]kernel.Segment
 }
 
 // gruLayer is one of the stacked layers.
 type gruLayer struct {
-	// in is the number of values that the layer reads in one step.
-	in int
+	// inputs is the number of values that the layer reads in one step, beside its own state.
+	inputs int
 	// wih, whh, bih and bhh are the offsets of the weights and biases of the input and of the
 	// state.
 	wih, whh, bih, bhh int
@@ -174,10 +176,10 @@ func (s *gruStage) Forward(pass *Pass) {
 			isa.Gemm(
 				3*s.Width,
 				isa.Columns(samples),
-				layer.in,
-				kernel.Operand{Data: params[layer.wih:], Row: layer.in, Col: 1},
+				layer.inputs,
+				kernel.Operand{Data: params[layer.wih:], Row: layer.inputs, Col: 1},
 				kernel.Block(input),
-				kernel.Block(s.in),
+				kernel.Block(s.inputShares),
 				kernel.Bias,
 				params[layer.bih:],
 				0,
@@ -188,12 +190,12 @@ func (s *gruStage) Forward(pass *Pass) {
 				s.Width,
 				kernel.Operand{Data: params[layer.whh:], Row: s.Width, Col: 1},
 				kernel.Block(before),
-				kernel.Block(s.state),
+				kernel.Block(s.stateShares),
 				kernel.Bias,
 				params[layer.bhh:],
 				0,
 			)
-			isa.GRUForward(stateSize, s.in, s.state, before, layer.saved[5*step*stateSize:][:5*stateSize])
+			isa.GRUForward(stateSize, s.inputShares, s.stateShares, before, layer.saved[5*step*stateSize:][:5*stateSize])
 			input = s.output(index, step)
 			// Only the way back reads the states sample by sample.
 			if pass.Training {
@@ -264,14 +266,14 @@ func (s *gruStage) Backward(pass *Pass) {
 				isa.Gemm(s.Width, columns, 3*s.Width, kernel.Operand{Data: params[layer.whh:], Row: 1, Col: s.Width},
 					kernel.Block(da), kernel.Block(layer.dh), kernel.Add, nil, 1)
 			}
-			shares[1].A = s.Width * layer.in
-			shares[2].A = 2 * s.Width * layer.in
-			weight := kernel.Operand{Data: params[layer.wih:], Row: 1, Col: layer.in}
+			shares[1].A = s.Width * layer.inputs
+			shares[2].A = 2 * s.Width * layer.inputs
+			weight := kernel.Operand{Data: params[layer.wih:], Row: 1, Col: layer.inputs}
 			// The gradient of a layer's input is added to that of the state below, or stored for
 			// the layer before.
 			if index > 0 {
 				isa.GemmSum(
-					layer.in,
+					layer.inputs,
 					columns,
 					s.Width,
 					shares,
@@ -330,7 +332,7 @@ func (s *gruStage) addWeightGradient(pass *Pass, firstStep, steps int) {
 		for i := range groups {
 			groups[i] = kernel.Segment{A: i * 4 * stateSize, B: i * width}
 		}
-		inputs := kernel.Matrix{Data: input, LD: layer.in}
+		inputs := kernel.Matrix{Data: input, LD: layer.inputs}
 		// The input's shares are parts 0, 1 and 3 of da, so they take two products.
 		for _, part := range [2]struct{ row, gradient, rows int }{
 			{0, 0, 2 * s.Width},
@@ -338,12 +340,12 @@ func (s *gruStage) addWeightGradient(pass *Pass, firstStep, steps int) {
 		} {
 			isa.GemmSum(
 				part.rows,
-				layer.in,
+				layer.inputs,
 				samples,
 				groups,
 				kernel.Operand{Data: layer.da[part.gradient:], Row: Lanes, Col: 1},
 				inputs,
-				kernel.Matrix{Data: gradient[layer.wih+part.row*layer.in:], LD: layer.in},
+				kernel.Matrix{Data: gradient[layer.wih+part.row*layer.inputs:], LD: layer.inputs},
 				kernel.Add,
 				nil,
 				1,

@@ -136,7 +136,11 @@ func (s *layerNormStage) centre(pass *Pass, start int) {
 	}
 }
 
-// Backward follows from y = γ c/sqrt(σ² + ε) + β with c = x − μ, as [normStage.Backward] does.
+// Backward follows from y = γ c/sqrt(σ² + ε) + β with c = x − μ: with the means over the values of a group,
+//
+//	dx = (γ dy − mean(γ dy) − c mean(γ dy c)/(σ² + ε)) / sqrt(σ² + ε).
+//
+// s.first and s.second add up γ dy and γ dy c over the group, for each sample by itself.
 func (s *layerNormStage) Backward(pass *Pass) {
 	for start := 0; start < s.X.Size(); start += s.values {
 		inverse := s.inverse[start/s.values*Lanes:][:Lanes]
@@ -167,8 +171,8 @@ func (s *layerNormStage) Backward(pass *Pass) {
 	}
 }
 
-// inputGradient writes the gradient of the inputs in the group of values that begins at number start.
-// s.first and s.second hold the sums of γ dy and of γ dy c over the group.
+// inputGradient writes the gradient of the inputs, dx, in the group of values that begins at number start, by the
+// formula of [layerNormStage.Backward]. s.first and s.second hold the sums of γ dy and of γ dy c over the group.
 func (s *layerNormStage) inputGradient(p *Pass, start int) {
 	count := float64(s.values)
 	inverse := s.inverse[start/s.values*Lanes:][:Lanes]
@@ -178,6 +182,7 @@ func (s *layerNormStage) inputGradient(p *Pass, start int) {
 		dy := s.Y.GradientRow(p, i)
 		for l, dx := 0, s.X.GradientRow(p, i); l < Lanes; l++ {
 			scale := float64(inverse[l])
+			// along is c mean(γ dy c)/(σ² + ε).
 			along := float64(float64(float64(centred[l])*float64(scale*scale)) * (s.second[l] / count))
 			dx[l] = float32((float64(weight*float64(dy[l])) - s.first[l]/count - along) * scale)
 		}

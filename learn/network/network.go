@@ -160,7 +160,7 @@ func newNetwork(
 	for a := n.links[len(n.links)-1].Y; n.z == nil; a = a.flat {
 		if a.flat == nil {
 			n.z = a
-			a.last = true
+			a.isOutput = true
 		}
 	}
 	n.trimInputs()
@@ -193,7 +193,8 @@ func (n *network) prepareInput() {
 	n.input.borrowed = n.input.Form == Vector
 	// Tiles multiply zeros faster than they leave them out.
 	n.input.allFeatures = n.isa.Tiles()
-	// Such instructions make tiles of samples from the rows of the batch.
+	// Instructions that pack tiles can make those of a dense layer's inputs from the rows of the batch itself. That is
+	// not done where the layer's gradient is collected block by block (n.collects).
 	dense, isDense := n.links[0].Stage.(*denseStage)
 	canReadRows := isDense && n.input.borrowed && !n.collects
 	if canReadRows && n.isa.PacksTiles() {
@@ -242,7 +243,7 @@ func (n *network) makeStages(list []Layer, input, final *Activation, frozen, gra
 			i++
 			// A flatten moves no value: it is a second view of the same activation.
 			if in.Form != Vector {
-				input.flat = &Activation{Shape: output, relu: input.relu, wanted: input.wanted}
+				input.flat = &Activation{Shape: output, relu: input.relu, needsGradient: input.needsGradient}
 				n.activations = append(n.activations, input.flat)
 				input = input.flat
 			}
@@ -267,10 +268,10 @@ func (n *network) makeStages(list []Layer, input, final *Activation, frozen, gra
 			frozen:   frozen || freezes(layer),
 		}
 		// From the first layer that trains on, every activation needs its gradient.
-		input.wanted = input.wanted || gradient
+		input.needsGradient = input.needsGradient || gradient
 		parameters := parametersOf(layer, in)
 		gradient = gradient || !frozen && trains(parameters)
-		target.wanted = target.wanted || gradient
+		target.needsGradient = target.needsGradient || gradient
 		stage := layer.Stage(place)
 		if fused == 3 {
 			stage = &pooledStage{convStage: *stage.(*convStage)}
@@ -452,7 +453,8 @@ func (n *network) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	n.updateCollected(dst, op, alpha)
 }
 
-// updateLeaves is Update for the stages of these leaves that keep their gradient themselves.
+// updateLeaves updates the parameters in dst of those of these stages that keep their gradient themselves (updater) and
+// are not frozen: it adds alpha times the gradient to them, or stores the gradient, as op says.
 func (n *network) updateLeaves(leaves []*link, dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	for _, l := range leaves {
 		if l.updater != nil && l.trains {

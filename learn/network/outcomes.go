@@ -2,8 +2,8 @@ package network
 
 import "fedpace/learn/metric"
 
-// keepOutputs adds the outputs z of n samples of a block to the outcomes of the batch, if it has some. z has
-// Lanes values for each of the network's outputs.
+// keepOutputs adds the outputs z of the n samples of a block to the outcomes of the batch, if the batch collects
+// outcomes (Outcomes is not nil). Output k of sample s is z[k*Lanes+s]; the outcomes have it sample by sample.
 func (b *Batch) keepOutputs(z []float32, n int) {
 	o := b.Outcomes
 	if o == nil {

@@ -106,10 +106,10 @@ func (s *convStage) outputPacking(samples int) *packing {
 	return *p
 }
 
-// gather copies the inputs that row y of the outputs reads into the memory for packed products, except
-// those that are there already because the row before reads them, too. A row of the image has there, for each group
-// of positions and each column kx of the kernels, a matrix: a row for each channel, with the samples of the group's
-// positions side by side.
+// gather copies the inputs that row y of the outputs reads into the memory for packed products, s.packed.x, except
+// those that are there already because the row before reads them, too. There is a slot for each row of the image
+// ([convStage.rowSlot]). It holds, for each group of positions and each column kx of the kernels, a matrix: a row for
+// each channel, layout.ld floats after the one before, with the samples of the group's positions side by side.
 func (s *convStage) gather(layout *packing, y int, pass *Pass) {
 	in := s.X.Channels
 	x := s.X.values(pass)
@@ -121,6 +121,7 @@ func (s *convStage) gather(layout *packing, y int, pass *Pass) {
 		inputRow = max(inputRow, end-s.Stride)
 	}
 	for ; inputRow < end; inputRow++ {
+		// offset is where the next matrix of the row's slot begins.
 		offset := s.rowSlot(layout, inputRow)
 		for g := range layout.groups {
 			// source is the first input of the group's first output, in the block of the inputs.
@@ -204,14 +205,17 @@ func (s *pooledStage) forwardPacked(layout *packing, pass *Pass) {
 			}
 		}
 		for x := range s.Y.Width {
+			// The other three positions that are pooled lie to the right of start, down in the lower row, and both.
 			start := place(2 * x)
+			right := place(2*x+1) - start
+			down := layout.groups * group
 			s.network.isa.MaxPool(
 				s.Maps,
 				pass.Samples,
 				product[start:],
 				layout.ld,
-				place(2*x+1)-start,
-				layout.groups*group,
+				right,
+				down,
 				output[first+y*row+x*column:],
 				channel,
 				s.code[(y*s.Y.Width+x)*s.Maps*Lanes:],
@@ -224,7 +228,7 @@ func (s *pooledStage) forwardPacked(layout *packing, pass *Pass) {
 // kernels: those from start to before end, counted within the group. There is none if start is not below
 // end. positions is the size of a group.
 func (s *convStage) readRange(positions, g, kx int) (start, end int) {
-	// x is the output that the first position of the group reads by this column.
+	// x is the column of the output that reads the first position of the group by this column of the kernels.
 	x := g*positions + s.Pad - kx
 	return max(0, -x), min(positions, s.X.Width-g*positions, s.width-x)
 }
@@ -254,10 +258,10 @@ func (s *convStage) gradientPacking(samples int) *packing {
 	if layout.positions == 1 {
 		return *p
 	}
-	// What is gathered for one group and one column of the kernels is a matrix of this size, with a row for each
-	// map.
-	part := s.Maps * layout.ld
-	layout.rowSize = layout.groups*s.Size*part + behind
+	// What is gathered for one group and one column of the kernels is a matrix with a row of layout.ld floats for each
+	// map. A row of the outputs has one for each group and each column.
+	matrixSize := s.Maps * layout.ld
+	layout.rowSize = layout.groups*s.Size*matrixSize + behind
 	reserve(&s.packed.dy, s.Size*layout.rowSize)
 	reserve(&s.packed.product, s.X.Channels*layout.ld)
 	reserve(&s.packed.aux, s.X.Channels*layout.ld)
@@ -265,14 +269,15 @@ func (s *convStage) gradientPacking(samples int) *packing {
 		y := i / layout.groups
 		g := i % layout.groups
 		var list []kernel.Segment
-		// A tap is one position of the kernels. Taps whose outputs lie outside the image contribute nothing.
+		// A tap is one position of the kernels. Of the outputs that read the group's inputs by it, outputRow is the row,
+		// and readRange says which inputs of the group have one. A tap without any contributes nothing.
 		for tap := range s.Size * s.Size {
 			ky := tap / s.Size
 			kx := tap % s.Size
 			outputRow := y + s.Pad - ky
 			isInside := outputRow >= 0 && outputRow < s.height
 			if start, end := s.readRange(layout.positions, g, kx); start < end && isInside {
-				gathered := s.rowSlot(&layout, outputRow) + (g*s.Size+kx)*part
+				gathered := s.rowSlot(&layout, outputRow) + (g*s.Size+kx)*matrixSize
 				list = append(list, kernel.Segment{A: tap * s.X.Channels, B: gathered})
 			}
 		}
@@ -329,11 +334,14 @@ func (s *convStage) inputsPacked(layout *packing, dy []float32, dyChannel int, p
 		return kernel.Pieces{Data: data, Row: layout.ld, Step: pass.Samples}
 	}
 	op := s.gradientOp()
+	// gathered counts the rows of outputs whose gradients are in s.packed.dy, from row 0 on.
 	gathered := 0
+	// lists has the taps of the kernels through which outputs read a group, row by row of the inputs.
 	for i, list := range layout.lists {
 		y := i / layout.groups
 		g := i % layout.groups
-		// The rows of outputs that this row of inputs needs are gathered once, in order.
+		// The last row of outputs that reads row y of the inputs is y + s.Pad, by the first row of the kernels. Rows are
+		// gathered once, in order.
 		for ; gathered < min(y+s.Pad+1, s.height); gathered++ {
 			s.gatherGradients(layout, gathered, dy, dyChannel, pass.Samples)
 		}

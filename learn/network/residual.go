@@ -101,7 +101,7 @@ func (l ResidualLayer) Stage(place *Place) Stage {
 	}
 	stage := conv.Stage(shortcutPlace).(*convStage)
 	// The list has written the gradient of the input first, so that of the shortcut is added.
-	stage.add = true
+	stage.addsGradient = true
 	s.shortcut = network.addLink(stage, shortcutPlace, conv.Parameters(place.X.Shape))
 	return s
 }

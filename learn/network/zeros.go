@@ -48,8 +48,9 @@ func anyNonZero(x []float32, samples int) bool {
 	return bits != 0
 }
 
-// featureRanges yields ranges of features, from start to before end and each of at most window, that cover
-// the used ones. An empty list stands for all features, which are one range.
+// featureRanges yields ranges of features, from start to before end and each of at most window features, that cover
+// the used ones. used are the segments of [usedFeatures], in ascending order: A is the number of a segment's first
+// feature. An empty list stands for all features, which are one range.
 func featureRanges(used []kernel.Segment, features int) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		if len(used) == 0 {

@@ -116,7 +116,8 @@ var inHalves = func() bool {
 type tile func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32,
 	ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)
 
-// Kernels by rows-1.
+// Kernels of products by the number of rows of a tile less 1. Those of broad panels compute two vectors of columns, those
+// of narrow ones one vector: of 512 bits, of 256 bits, or of 256 bits with the instructions and masks of AVX-512 (half).
 var (
 	narrow512 = [...]tile{gemm512x1x1, gemm512x2x1, gemm512x3x1, gemm512x4x1, gemm512x5x1, gemm512x6x1,
 		gemm512x7x1, gemm512x8x1, gemm512x9x1, gemm512x10x1, gemm512x11x1, gemm512x12x1, gemm512x13x1, gemm512x14x1}
@@ -164,8 +165,39 @@ var (
 // of rows. A smaller C is computed down its columns, panel by panel of B.
 var alongRows = 1 << 17
 
+// choosePanel returns how the first columns of those that remain of C are computed as one panel: by kernels[rows-1] for
+// a tile of this many rows, with width columns. mask selects the columns of the panel's last vector. isFull says that the
+// panel has two whole vectors.
+func choosePanel(isa ISA, remaining int) (kernels []tile, width int, mask *int32, isFull bool) {
+	if isa == AVX2 {
+		const lanes = 8
+		if remaining >= 2*lanes {
+			return broad256[:], 2 * lanes, &mask512[16], true
+		}
+		width = min(remaining, lanes)
+		return narrow256[:], width, &mask256[lanes-width], false
+	}
+	const lanes = 16
+	switch {
+	case remaining >= 2*lanes:
+		return broad512[:], 2 * lanes, &mask512[lanes], true
+	// The second vector is partly used, and the mask selects its columns.
+	case remaining > lanes && (remaining > 24 || !inHalves):
+		return broad512[:], remaining, &mask512[remaining-lanes], false
+	// Two vectors of 256 bits waste fewer columns here. These kernels have at most 6 rows; more take registers that
+	// slow them down.
+	case remaining > 8 && inHalves:
+		width = min(remaining, 16)
+		return broadHalf[:], width, &mask512[width-8], false
+	// One vector of 256 bits is enough for the remaining columns.
+	case remaining <= 8:
+		return narrowHalf[:], remaining, &mask512[remaining], false
+	}
+	return narrow512[:], remaining, &mask512[remaining], false
+}
+
 // gemmAsm is GemmSum in AVX2 or AVX-512 assembly. It divides the n columns of C into panels of two
-// vectors, of which the last one may be narrower, and the m rows into tiles: as few as possible,
+// vectors, of which the last ones may be narrower ([choosePanel]), and the m rows into tiles: as few as possible,
 // and of heights that differ by at most one row. Each kernel computes one tile of one panel;
 // strides for kernels are in bytes.
 func gemmAsm(
@@ -178,14 +210,6 @@ func gemmAsm(
 	aux []float32,
 	alpha float32,
 ) {
-	lanes := 16
-	narrow := narrow512[:]
-	broad := broad512[:]
-	if isa == AVX2 {
-		lanes = 8
-		narrow = narrow256[:]
-		broad = broad256[:]
-	}
 	// auxRow and auxCol are the distances in aux from one row and column of C to the next: bias has
 	// one value for each row, and ReLUGrad reads a matrix like C.
 	auxRow := 0
@@ -199,53 +223,22 @@ func gemmAsm(
 	}
 	// Each pass of the loop computes the next panel, or several panels, from column j on.
 	for j := 0; j < n; {
-		remaining := n - j
+		kernels, width, mask, isFull := choosePanel(isa, n-j)
 		panels := 1
-		kernels := broad
-		mask := &mask512[16]
-		width := 2 * lanes
-		switch {
-		case remaining >= width:
-			// A large product goes along the rows: one call computes all full panels of a tile.
-			if m*n >= alongRows {
-				panels = remaining / width
-			}
-		// The second vector is partly used, and the mask selects its columns.
-		case isa == AVX512 &&
-			remaining > lanes &&
-			(remaining > 24 || !inHalves):
-			width = remaining
-			mask = &mask512[remaining-lanes]
-		// Vectors of 256 bits waste fewer columns here.
-		case isa == AVX512 && remaining > 8 && inHalves:
-			width = min(remaining, 16)
-			// These kernels have at most 6 rows; more take registers that slow them down.
-			kernels = broadHalf[:]
-			mask = &mask512[width-8]
-		// One vector of 256 bits is enough for the remaining columns.
-		case isa == AVX512 && remaining <= 8:
-			width = remaining
-			kernels = narrowHalf[:]
-			mask = &mask512[remaining]
-		case isa == AVX512:
-			width = remaining
-			kernels = narrow
-			mask = &mask512[remaining]
-		default:
-			width = min(remaining, lanes)
-			kernels = narrow
-			mask = &mask256[lanes-width]
+		// A large product goes along the rows: one call computes all full panels of a tile.
+		if isFull && m*n >= alongRows {
+			panels = (n - j) / width
 		}
 		tiles := (m + len(kernels) - 1) / len(kernels)
-		// The first tiles, high of them, have one row more than the others.
-		high := m % tiles
-		// The tall tiles come first, and then those of one row less.
+		// The first tiles, tall of them, have one row more than the others.
+		tall := m % tiles
 		for i := 0; i < m; {
+			// The next count tiles have this many rows each.
 			rows := m / tiles
-			count := tiles - high
-			if i < high*(rows+1) {
+			count := tiles - tall
+			if i < tall*(rows+1) {
 				rows = rows + 1
-				count = high
+				count = tall
 			}
 			// Store and Add do not read aux, which may be nil for them.
 			var x *float32

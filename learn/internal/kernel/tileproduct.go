@@ -114,11 +114,13 @@ func (t *tileScratch) configure(m, n int) (config *uint8, tails int) {
 	return &t.shapes[0][0], -1
 }
 
-// MultiplyTiles computes a product of packed operands.
+// MultiplyTiles computes a product of packed operands, or p.Count of them.
 func (isa ISA) MultiplyTiles(p *TileProduct) {
+	// Assembly checks no bounds, so the last element of each operand is checked here.
 	last := (p.Count - 1) * p.CStep
 	_ = p.C.Data[last+(p.M-1)*p.C.LD+p.N-1]
-	// The tiles of the last chunk are where the operands are read furthest.
+	// The tiles of the last chunk are where the operands are read furthest. Chunks have their places in bytes, and a
+	// packed value has two.
 	var lastLeft, lastRight int
 	for _, chunk := range p.Chunks {
 		lastLeft = max(lastLeft, chunk.A)
@@ -126,6 +128,7 @@ func (isa ISA) MultiplyTiles(p *TileProduct) {
 	}
 	_ = p.Left.Data[lastLeft/2+(TileSides(p.M)-1)*p.Left.Span+isa.TileValues()-1]
 	_ = p.Right.Data[(p.Count-1)*p.RightStep+lastRight/2+(TileSides(p.N)-1)*p.Right.Span+isa.TileValues()-1]
+	// auxRow is the distance in floats between what two rows of C read of aux.
 	auxRow := 0
 	var aux *float32
 	switch p.Op {
@@ -247,8 +250,9 @@ type tileMemory struct {
 // tileMemories are the packed operands that no product uses.
 var tileMemories = make(memories[tileMemory], 64)
 
-// gemmTiles is GemmSum by the tiles of AMX. The right operand is packed whole, and the left one 32 rows at a
-// time, or on the way if its rows are multiplied with few columns.
+// gemmTiles is GemmSum by the tiles of AMX. The right operand is packed whole, and the left one 32 rows at a time. If
+// the product has at most 32 columns, so that the packed left rows would be read only once, the kernel of multiplyRows
+// packs them itself, chunk by chunk.
 func gemmTiles(
 	isa ISA,
 	m, n, k int,
@@ -262,12 +266,15 @@ func gemmTiles(
 	memory := tileMemories.take()
 	tile := isa.TileValues()
 	chunks := TileChunks(k)
+	// span is the number of packed values of 16 rows or columns: the chunks of all segments, one behind the other.
 	span := chunks * len(segments) * tile
 	memory.right = alignedTiles(memory.right, TileSides(n)*span)
+	// 32 rows have two spans. multiplyRows takes two chunks of two tiles.
 	memory.left = alignedTiles(memory.left, max(2*span, 4*tile))
 	for s, segment := range segments {
 		isa.PackPairs(memory.right[s*chunks*tile:], span, Matrix{b.Data[segment.B:], b.LD}, k, n, 1)
 	}
+	// multiplyRows reads contiguous rows of one segment, and neither adds to dst nor has a factor.
 	if a.Col == 1 && len(segments) == 1 && n <= 2*tileSide && op != Add {
 		a.Data = a.Data[segments[0].A:]
 		isa.multiplyRows(memory, m, n, k, a, dst, op, aux)
@@ -310,9 +317,12 @@ func gemmTiles(
 func (isa ISA) GemmOfRows(m, n, k int, a, b, dst Matrix, op Op, aux []float32) {
 	memory := tileMemories.take()
 	tile := isa.TileValues()
+	// span is the number of packed values of 16 rows of b.
 	span := TileChunks(k) * tile
 	memory.right = alignedTiles(memory.right, TileSides(n)*span)
+	// multiplyRows packs two chunks of up to 32 rows of a, two tiles each, in turn.
 	memory.left = alignedTiles(memory.left, 4*tile)
+	// The rows of b are packed as left tiles, which become the right tiles of its transpose.
 	isa.PackRows(memory.right, span, b, n, k, 1)
 	isa.TransposeTiles(memory.right)
 	isa.multiplyRows(memory, m, n, k, Operand{a.Data, a.LD, 1}, dst, op, aux)
@@ -365,7 +375,8 @@ func (isa ISA) multiplyRows(memory *tileMemory, m, n, k int, a Operand, dst Matr
 }
 
 // packLeft packs rows of a from number first on, times alpha, as left tiles into memory.left, segment by
-// segment.
+// segment: k values of each row for each segment. The tiles of the next 16 rows lie span values behind. What is
+// contiguous in a decides how it is packed: its rows, its columns, or neither.
 func (isa ISA) packLeft(
 	memory *tileMemory,
 	a Operand,
@@ -373,15 +384,20 @@ func (isa ISA) packLeft(
 	first, rows, k, span int,
 	alpha float32,
 ) {
-	step := TileChunks(k) * isa.TileValues()
+	// segmentSize is the number of packed values of one segment, for 16 rows.
+	segmentSize := TileChunks(k) * isa.TileValues()
+	hasRows := a.Col == 1 || k == 1
+	hasColumns := a.Row == 1 || rows == 1
 	for s, segment := range segments {
-		tiles := memory.left[s*step:]
+		tiles := memory.left[s*segmentSize:]
 		source := a.Data[segment.A+first*a.Row:]
 		switch {
-		case a.Col == 1 || k == 1:
+		case hasRows:
 			isa.PackRows(tiles, span, Matrix{source, a.Row}, rows, k, alpha)
-		case a.Row == 1 || rows == 1:
+		// The columns are the rows of the transposed matrix, whose right tiles are made, and transposed below.
+		case hasColumns:
 			isa.PackPairs(tiles, span, Matrix{source, a.Col}, k, rows, alpha)
+		// Rows of values that lie apart are gathered first.
 		default:
 			memory.rows = resized(memory.rows, rows*k)
 			for j := range memory.rows {
@@ -390,7 +406,7 @@ func (isa ISA) packLeft(
 			isa.PackRows(tiles, span, Matrix{memory.rows, k}, rows, k, alpha)
 		}
 	}
-	if a.Col != 1 && k > 1 && (a.Row == 1 || rows == 1) {
+	if hasColumns && !hasRows {
 		isa.TransposeTiles(memory.left[:TileSides(rows)*span])
 	}
 }

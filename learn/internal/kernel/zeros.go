@@ -113,8 +113,8 @@ func (isa ISA) Present(list []int32, first, second []uint16) (n int) {
 }
 
 // ListColumns writes to list, in ascending order, the inputs that are not 0 in some of up to 32 samples,
-// each with these samples, and returns how many there are. mask has words words for each sample, with a bit
-// for each input. list has room for a column for each bit of a word, and for PackedRoom more.
+// each with these samples, and returns how many there are. mask has wordCount words of 16 bits for each sample, with a
+// bit for each input. list has room for a column for each bit of a sample's words, and for PackedRoom more.
 func (isa ISA) ListColumns(list []Column, mask []uint16, wordCount, samples int) (n int) {
 	_ = mask[wordCount*samples-1]
 	if v := isa.vectors(); v != nil && v.columns != nil {
@@ -245,13 +245,15 @@ func checkColumns(w Matrix, columns []Column, x, dy Matrix, outputs int) {
 	_ = dy.Data[sample*uint(dy.LD):][outputs-1]
 }
 
-// addColumnsGo is AddColumns in plain Go. Every product is rounded before it is added.
+// addColumnsGo is [ISA.AddColumns] in plain Go: it adds alpha times the gradient of the weights to w, of which it changes
+// only the rows of the inputs in columns. Every product is rounded before it is added.
 func addColumnsGo(w Matrix, columns []Column, x, dy Matrix, outputs int, alpha float32) {
 	var gradient [HalfVector]float32
 	for _, c := range columns {
 		row := w.Data[int(c.Input)*w.LD:][:outputs]
 		for first := 0; first < outputs; first += HalfVector {
 			clear(gradient[:])
+			// Each bit that is set in c.Samples is a sample in which the input is not 0.
 			for left := c.Samples; left != 0; left &= left - 1 {
 				s := bits.TrailingZeros32(left)
 				value := x.Data[s*x.LD+int(c.Input)]

@@ -92,7 +92,8 @@ func gemm(s simd, mr, nr int) {
 	segments := load("segments")
 
 	Label("segment")
-	// The four pointers are moved to the rows of A at which the segment begins.
+	// A row of the tile is addressed by one of up to four pointers into A ([rowAt]), which begin at the segment's place:
+	// at row 0, and at the rows of pointerAt that the tile has.
 	pointers := []reg.GPVirtual{GP64()}
 	MOVQ(Mem{Base: segment}, pointers[0])
 	LEAQ(Mem{Base: a, Index: pointers[0], Scale: 4}, pointers[0])

@@ -38,8 +38,13 @@ func advanceAll(bytes int, lists ...[]Mem) {
 	}
 }
 
-// gruForward writes the kernel of GRUForward, which computes one vector of every gate at a time.
-// Both sigmoids share one division: 1/a and 1/b follow from 1/(ab).
+// gruForward writes the kernel of GRUForward, which computes one vector of every gate at a time: with the input's shares
+// i (in) and the state's shares g (state) of the three gates and the state h before the step,
+//
+//	r = σ(i_r + g_r), z = σ(i_z + g_z), m = tanh(i_n + r g_n), h' = m + z(h − m).
+//
+// It saves r, z, m, g_n and h'. Both sigmoids share one division: with σ(x) = 1/(1 + exp(−x)) they are 1/a and 1/b,
+// which follow from 1/(ab).
 func gruForward(s simd) {
 	function("gruForward"+s.name, "func(n int, in, state, h, saved *float32)", ": see GRUForward.")
 	count := load("n")
@@ -53,7 +58,7 @@ func gruForward(s simd) {
 	saved := parts(load("saved"), size, 5)
 	ones := s.vector(1)
 
-	// denominator leaves 1 + exp(-x).
+	// denominator replaces x by 1 + exp(−x), the denominator of σ(x).
 	denominator := func(x reg.VecVirtual) {
 		VMINPS(x, bound(s, gateLimit), x)
 		VMAXPS(x, bound(s, -gateLimit), x)
@@ -84,7 +89,7 @@ func gruForward(s simd) {
 	VMULPS(a, inverse, z)
 	VMOVUPS(r, saved[0])
 	VMOVUPS(z, saved[1])
-	// The tangent of the candidate is (1 − e)/(1 + e) with e = exp(−2x).
+	// x becomes the argument of the candidate's tangent, which is m = (1 − e)/(1 + e) with e = exp(−2x). d is 1 + e.
 	g := s.vec()
 	x := s.vec()
 	VMOVUPS(state[2], g)
@@ -122,8 +127,10 @@ func bound(s simd, v float32) reg.VecVirtual {
 	return l
 }
 
-// gruBackward writes the kernel of GRUBackward, which computes the gradients of one vector of every
-// gate at a time.
+// gruBackward writes the kernel of GRUBackward, which computes the gradients of one vector of every gate at a time, from
+// d, that of the new state, and what gruForward has saved: r, z, m and g_n. The formulas are those of gruForward. Of the
+// gates' sums it writes the gradients to da: of those of r and z (a_r and a_z), of the state's share of the candidate
+// (g_n) and of the input's share of it (i_n), which is that of the tangent's argument.
 func gruBackward(s simd) {
 	function("gruBackward"+s.name, "func(n int, dh, saved, h, da *float32)", ": see GRUBackward.")
 	count := load("n")

@@ -69,8 +69,8 @@ func maxPool(s simd) {
 	})
 }
 
-// maxUnpool writes the kernel of MaxUnpool. The kernel writes a gradient to the map that its code
-// names, and 0 to the others.
+// maxUnpool writes the kernel of MaxUnpool. The kernel writes a gradient to the one of the four maps of dst that its
+// code names, and 0 to the others. The maps lie at dst, right of it, down from it, and both.
 func maxUnpool(s simd) {
 	function("maxUnpool"+s.name, "func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, "+
 		"down int, whole bool)",

@@ -144,7 +144,9 @@ type columnWalk struct {
 const columnArguments = "n int, column *int32, x *float32, ldx int, dy *float32, lddy int, alpha float32, " +
 	"w *float32, ldw int"
 
-// newColumnWalk loads the arguments of a kernel that walks through columns, for a number of vectors of outputs.
+// newColumnWalk writes how a kernel that walks through columns loads its arguments, which have the names of the fields
+// of columnWalk, and returns their registers. There is a register for the gradient of each of this many vectors of
+// outputs.
 func newColumnWalk(s simd, vectors int) *columnWalk {
 	walk := &columnWalk{
 		s:      s,

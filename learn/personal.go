@@ -157,8 +157,9 @@ func (p *Personal) FromModelOrder(dst, params []float32) {
 	}
 }
 
-// Stepped returns the model whose order of parameters local steps take: that within a [Personal], else m
-// itself.
+// Stepped returns the model on which local steps are taken. A [Personal] has another order of parameters than the model
+// within it, in which the personal ones are not apart: for it Stepped returns the model within. Any other model is
+// returned itself.
 func Stepped(m ModelInfo) ModelInfo {
 	if p, ok := m.(*Personal); ok {
 		return p.ModelInfo

@@ -95,8 +95,11 @@ func (w *quadraticWork) sample(params []float32, b *Batch, i int) (loss float64)
 // Gradients returns the batch's mean loss and leaves its mean gradient in w.grad, rounded to float32
 // once.
 func (w *quadraticWork) Gradients(params []float32, b *Batch) (loss float64) {
+	// For each sample, sample adds the gradient to w.sum.
 	clear(w.sum)
-	loss = w.Evaluate(params, b, nil)
+	for i := range b.N {
+		loss += w.sample(params, b, i)
+	}
 	// The sum is rounded only once, when it becomes the gradient.
 	for j, g := range w.sum {
 		w.grad[j] = float32(g / float64(b.N))
@@ -104,8 +107,8 @@ func (w *quadraticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	return loss / float64(b.N)
 }
 
-// Evaluate returns the sum of the samples' losses. There are no scores. It adds the gradients to w.sum,
-// too, which Gradients uses.
+// Evaluate returns the sum of the samples' losses. There are no scores. The gradients that it adds to w.sum are not
+// used: Gradients begins with zeros.
 func (w *quadraticWork) Evaluate(params []float32, b *Batch, _ []Score) (loss float64) {
 	for i := range b.N {
 		loss += w.sample(params, b, i)

@@ -267,7 +267,7 @@ type Spread struct {
 	Sum int64
 }
 
-// Add adds the K of one more task.
+// Add adds one more task, which takes this many local steps.
 func (s *Spread) Add(steps int) {
 	if s.Tasks == 0 || steps < s.Smallest {
 		s.Smallest = steps

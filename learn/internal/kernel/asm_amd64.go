@@ -116,8 +116,9 @@ var inHalves = func() bool {
 type tile func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32,
 	ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)
 
-// Kernels of products by the number of rows of a tile less 1. Those of broad panels compute two vectors of columns, those
-// of narrow ones one vector: of 512 bits, of 256 bits, or of 256 bits with the instructions and masks of AVX-512 (half).
+// Kernels of products by the number of rows of a tile less 1. Those of broad panels compute two vectors of columns,
+// those of narrow ones one vector: of 512 bits, of 256 bits, or of 256 bits with the instructions and masks of
+// AVX-512 (half).
 var (
 	narrow512 = [...]tile{gemm512x1x1, gemm512x2x1, gemm512x3x1, gemm512x4x1, gemm512x5x1, gemm512x6x1,
 		gemm512x7x1, gemm512x8x1, gemm512x9x1, gemm512x10x1, gemm512x11x1, gemm512x12x1, gemm512x13x1, gemm512x14x1}
@@ -165,9 +166,9 @@ var (
 // of rows. A smaller C is computed down its columns, panel by panel of B.
 var alongRows = 1 << 17
 
-// choosePanel returns how the first columns of those that remain of C are computed as one panel: by kernels[rows-1] for
-// a tile of this many rows, with width columns. mask selects the columns of the panel's last vector. isFull says that the
-// panel has two whole vectors.
+// choosePanel returns how the first columns of those that remain of C are computed as one panel: by kernels[rows-1]
+// for a tile of this many rows, with width columns. mask selects the columns of the panel's last vector. isFull says
+// that the panel has two whole vectors.
 func choosePanel(isa ISA, remaining int) (kernels []tile, width int, mask *int32, isFull bool) {
 	if isa == AVX2 {
 		const lanes = 8

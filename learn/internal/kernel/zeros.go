@@ -245,8 +245,8 @@ func checkColumns(w Matrix, columns []Column, x, dy Matrix, outputs int) {
 	_ = dy.Data[sample*uint(dy.LD):][outputs-1]
 }
 
-// addColumnsGo is [ISA.AddColumns] in plain Go: it adds alpha times the gradient of the weights to w, of which it changes
-// only the rows of the inputs in columns. Every product is rounded before it is added.
+// addColumnsGo is [ISA.AddColumns] in plain Go: it adds alpha times the gradient of the weights to w, of which it
+// changes only the rows of the inputs in columns. Every product is rounded before it is added.
 func addColumnsGo(w Matrix, columns []Column, x, dy Matrix, outputs int, alpha float32) {
 	var gradient [HalfVector]float32
 	for _, c := range columns {

@@ -80,8 +80,8 @@ func lowBits(n reg.GPVirtual, k reg.OpmaskVirtual) {
 	KMOVW(ones, k)
 }
 
-// packRows writes the kernel that makes the left tiles of a product from contiguous rows of values, which begin ld bytes
-// apart. Zeros fill the last 32 values of a row; rows that the last tile lacks stay as dst has them. A tile has
+// packRows writes the kernel that makes the left tiles of a product from contiguous rows of values, which begin ld
+// bytes apart. Zeros fill the last 32 values of a row; rows that the last tile lacks stay as dst has them. A tile has
 // 16 rows of 32 values as bfloat16. Each value is divided into parts (one, or two that add up to it more closely),
 // and the tiles of the parts lie one behind the other.
 func packRows(suffix string, parts int) {
@@ -301,7 +301,8 @@ func transposeTiles() {
 	done()
 }
 
-// tileKernel holds the registers and the local variables of the kernel that tileProducts writes. Distances are in bytes.
+// tileKernel holds the registers and the local variables of the kernel that tileProducts writes. Distances are in
+// bytes.
 type tileKernel struct {
 	// parts is the number of parts of a value. swapped says in which order their products are summed.
 	parts   int
@@ -531,8 +532,8 @@ func (k *tileKernel) multiplyBlock(size [2]int) {
 	}
 }
 
-// multiplyChunk writes how the products of a chunk's left and right tiles are added to the sums of a block of size[0] by
-// size[1] tiles. With two parts, these are the products of the first parts, and of each first part with the other
+// multiplyChunk writes how the products of a chunk's left and right tiles are added to the sums of a block of size[0]
+// by size[1] tiles. With two parts, these are the products of the first parts, and of each first part with the other
 // operand's second one: that of what both roundings left is too small to count.
 func (k *tileKernel) multiplyChunk(size [2]int) {
 	load := func(first, count int, base [2]reg.GPPhysical, part int) {
@@ -607,12 +608,12 @@ func (k *tileKernel) finishBlock() {
 	f.others()
 }
 
-// selectShapes configures the tile registers for a block of up to 32×32 sums, if its tiles have other shapes than those
-// that are configured. rowsLeft and columnsLeft are the rows and columns of the product from the block's first on: fewer
-// than 32 of them end within the block. The argument config points to four shapes of 64 bytes: for whole blocks, for
-// those of the last columns, for those of the last rows, and for the block of both. The argument tails is 0 if all
-// blocks are whole, else -1. configured holds the address of the shapes that the registers have. The code uses RAX and
-// RBX.
+// selectShapes configures the tile registers for a block of up to 32×32 sums, if its tiles have other shapes than
+// those that are configured. rowsLeft and columnsLeft are the rows and columns of the product from the block's first
+// on: fewer than 32 of them end within the block. The argument config points to four shapes of 64 bytes: for whole
+// blocks, for those of the last columns, for those of the last rows, and for the block of both. The argument tails is
+// 0 if all blocks are whole, else -1. configured holds the address of the shapes that the registers have. The code
+// uses RAX and RBX.
 func selectShapes(rowsLeft, columnsLeft, configured Op) {
 	place := reg.RAX
 	endsColumns := reg.RBX

@@ -38,8 +38,8 @@ func advanceAll(bytes int, lists ...[]Mem) {
 	}
 }
 
-// gruForward writes the kernel of GRUForward, which computes one vector of every gate at a time: with the input's shares
-// i (in) and the state's shares g (state) of the three gates and the state h before the step,
+// gruForward writes the kernel of GRUForward, which computes one vector of every gate at a time: with the input's
+// shares i (in) and the state's shares g (state) of the three gates and the state h before the step,
 //
 //	r = σ(i_r + g_r), z = σ(i_z + g_z), m = tanh(i_n + r g_n), h' = m + z(h − m).
 //
@@ -127,10 +127,10 @@ func bound(s simd, v float32) reg.VecVirtual {
 	return l
 }
 
-// gruBackward writes the kernel of GRUBackward, which computes the gradients of one vector of every gate at a time, from
-// d, that of the new state, and what gruForward has saved: r, z, m and g_n. The formulas are those of gruForward. Of the
-// gates' sums it writes the gradients to da: of those of r and z (a_r and a_z), of the state's share of the candidate
-// (g_n) and of the input's share of it (i_n), which is that of the tangent's argument.
+// gruBackward writes the kernel of GRUBackward, which computes the gradients of one vector of every gate at a time,
+// from d, that of the new state, and what gruForward has saved: r, z, m and g_n. The formulas are those of
+// gruForward. Of the gates' sums it writes the gradients to da: of those of r and z (a_r and a_z), of the state's
+// share of the candidate (g_n) and of the input's share of it (i_n), which is that of the tangent's argument.
 func gruBackward(s simd) {
 	function("gruBackward"+s.name, "func(n int, dh, saved, h, da *float32)", ": see GRUBackward.")
 	count := load("n")

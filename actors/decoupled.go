@@ -27,45 +27,45 @@ type decoupled struct {
 type copiedModel struct {
 	// model is the client's copy.
 	model []float32
-	// received is each parameter as the client got it last.
+	// received is each parameter as the client got it last from the server.
 	received []float32
-	// versions holds for each fragment the version of the model of which it was received, as bits, and
-	// then the number of tasks that the client has done.
+	// versions holds for each fragment how many rounds had made the model of which the client got it last, and then the
+	// number of tasks that the client has done. These integers are stored by their bits.
 	versions []float32
 }
 
-// cut returns the parts of state, what a client keeps beside the memory of its steps, for a model of
-// this many parameters.
-func cut(state []float32, params int) copiedModel {
+// copiedModelOf returns the parts of a copiedModel that lie in kept, what a client keeps beside the memory of its
+// steps, for a model of this many parameters. They share kept's memory.
+func copiedModelOf(kept []float32, params int) copiedModel {
 	return copiedModel{
-		model:    state[:params],
-		received: state[params : 2*params],
-		versions: state[2*params:],
+		model:    kept[:params],
+		received: kept[params : 2*params],
+		versions: kept[2*params:],
 	}
 }
 
 // Run implements [Steps]. The model that it passes to done differs from the base in one fragment alone, the one that
-// the client sends with this task. Job states (w.Local) hold what each client keeps: the memory of its steps, and a
+// the client sends with this task. Job states (w.States) hold what each client keeps: the memory of its steps, and a
 // [copiedModel]. A job without states wants only losses, and its steps run as without streaming.
 func (d *decoupled) Run(
 	ctx context.Context,
 	w *Work,
 	done func(i int, model []float32, firstStepLoss float64) error,
 ) error {
-	if w.Local == nil {
+	if w.States == nil {
 		return d.Steps.Run(ctx, w, done)
 	}
 	d.sent = slices.Clone(w.Base)
 	for i := range w.Tasks {
 		// turn is the number of tasks that the client has done, from which the fragment follows.
-		turn := d.algorithm.Turn(w.Local[i])
+		turn := d.algorithm.Turn(w.States[i])
 		first, err := d.task(ctx, w, i)
 		if err != nil {
 			return err
 		}
 		// The update is how far the client has moved since it got the fragment. The receiver takes it
 		// relative to the base model, in which the fragment may have moved since.
-		client := cut(w.Local[i][d.memoryValues:], len(w.Base))
+		client := copiedModelOf(w.States[i][d.memoryValues:], len(w.Base))
 		start, end := d.algorithm.Span(turn, len(w.Base))
 		for j := start; j < end; j++ {
 			moved := float64(client.model[j]) - float64(client.received[j])
@@ -79,15 +79,15 @@ func (d *decoupled) Run(
 	return nil
 }
 
-// task takes the steps of task i and replaces the client's state in w.Local, which is nil before its first task. A
+// task takes the steps of task i and replaces the client's state in w.States, which is nil before its first task. A
 // client's first task starts from the base model. Later ones start from the client's copy: Overlap steps are taken
 // before the fragment that the client sent last arrives, and the others after. It returns the loss before the first
 // step.
 func (d *decoupled) task(ctx context.Context, w *Work, i int) (firstStepLoss float64, err error) {
 	params := len(w.Base)
 	next := make([]float32, d.memoryValues+d.algorithm.Copy(params))
-	client := cut(next[d.memoryValues:], params)
-	state := w.Local[i]
+	client := copiedModelOf(next[d.memoryValues:], params)
+	state := w.States[i]
 	// turn is the number of tasks that the client has done.
 	turn := d.algorithm.Turn(state)
 	// A state holds numbers of rounds and tasks by their bits.
@@ -131,7 +131,7 @@ func (d *decoupled) task(ctx context.Context, w *Work, i int) (firstStepLoss flo
 	}
 	copy(next, memory)
 	client.versions[d.algorithm.Fragments] = math.Float32frombits(uint32(turn + 1))
-	w.Local[i] = next
+	w.States[i] = next
 	return firstStepLoss, nil
 }
 

@@ -18,10 +18,11 @@ type personal struct {
 	memoryValues int
 	// headSteps is the number of steps that move the private part alone (see [Problem.HeadSteps]).
 	headSteps int
-	// shared is a client's model with the communicated values first.
-	shared []float32
-	// full is the same model in the layout of the steps.
-	full []float32
+	// clientModel is the model of the client under way, in the order of a [learn.Personal]: the values that are
+	// communicated come first, and then the private ones.
+	clientModel []float32
+	// stepModel is the same model in the order in which local steps take it.
+	stepModel []float32
 }
 
 // privatePart returns the slice of a model that holds the private values.
@@ -30,13 +31,13 @@ func (s *personal) privatePart(model []float32) []float32 {
 	return model[start : start+s.model.PersonalParams()]
 }
 
-// begin builds a client's model in s.shared from the round's model, shared, and the client's private values. These are
+// begin builds a client's model in s.clientModel from the round's model and the client's private values. These are
 // in its state, behind what the steps remember. A nil state means that the client has not trained before: its private
 // values are those of the round's model.
-func (s *personal) begin(shared, state []float32) {
-	copy(s.shared, shared)
+func (s *personal) begin(roundModel, state []float32) {
+	copy(s.clientModel, roundModel)
 	if state != nil {
-		copy(s.privatePart(s.shared), state[s.memoryValues:])
+		copy(s.privatePart(s.clientModel), state[s.memoryValues:])
 	}
 }
 
@@ -51,10 +52,9 @@ func (s *personal) Run(
 ) error {
 	for i, a := range w.Tasks {
 		var state, memory []float32
-		if w.Local != nil {
-			state = w.Local[i]
+		if w.States != nil {
+			state = w.States[i]
 		}
-		// From here on s.shared is the client's model.
 		s.begin(w.Base, state)
 		if state != nil {
 			memory = state[:s.memoryValues]
@@ -63,22 +63,22 @@ func (s *personal) Run(
 		if err != nil {
 			return err
 		}
-		if w.Local != nil {
+		if w.States != nil {
 			next := make([]float32, s.memoryValues+s.model.PersonalParams()+1)
 			copy(next, memory)
-			copy(next[s.memoryValues:], s.privatePart(s.shared))
+			copy(next[s.memoryValues:], s.privatePart(s.clientModel))
 			// A state of zeros alone would stand for no state, so the last value is 1.
 			next[len(next)-1] = 1
-			w.Local[i] = next
+			w.States[i] = next
 		}
-		if err := done(i, s.shared, first); err != nil {
+		if err := done(i, s.clientModel, first); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// task takes a client's local steps on s.shared. With headSteps 0 all parameters move together.
+// task takes a client's local steps on s.clientModel. With headSteps 0 all parameters move together.
 // Otherwise the first headSteps steps move only the private parameters, and the others only the shared
 // ones (FedRep, Collins et al. 2021, Algorithm 1); the last step always moves the shared ones. It
 // returns the loss before the first step and what the steps remember now, nil with headSteps.
@@ -96,16 +96,16 @@ func (s *personal) task(
 	// Each step moves all parameters, and then those that must not move are put back.
 	a.LocalSteps = 1
 	for i := range k {
-		copy(private, s.privatePart(s.shared))
-		copy(communicated, s.shared)
+		copy(private, s.privatePart(s.clientModel))
+		copy(communicated, s.clientModel)
 		loss, _, err := s.steps(ctx, a, nil)
 		if err != nil {
 			return 0, nil, err
 		}
 		if i < min(s.headSteps, k-1) {
-			copy(s.shared, communicated)
+			copy(s.clientModel, communicated)
 		} else {
-			copy(s.privatePart(s.shared), private)
+			copy(s.privatePart(s.clientModel), private)
 		}
 		if i == 0 {
 			firstStepLoss = loss
@@ -115,18 +115,18 @@ func (s *personal) task(
 	return firstStepLoss, nil, nil
 }
 
-// steps takes a task's local steps from the client's model, and replaces it by the result. s.shared holds the model
-// in the run's order, with the personal parameters last, and s.full is memory for the same in the model's own order,
-// in which it is computed. memory is what the client's steps remembered before. The results are the loss before
-// the first step and what the steps remember now.
+// steps takes a task's local steps from the client's model, and replaces it by the result. s.clientModel holds the
+// model in the run's order, with the personal parameters last, and s.stepModel is memory for the same in the model's
+// own order, in which it is computed. memory is what the client's steps remembered before. The results are the loss
+// before the first step and what the steps remember now.
 func (s *personal) steps(
 	ctx context.Context,
 	a Assignment,
 	memory []float32,
 ) (firstStepLoss float64, nextMemory []float32, err error) {
-	s.model.ToModelOrder(s.full, s.shared)
-	firstStepLoss, nextMemory, err = continueSteps(ctx, s.Steps, s.full, a, memory, s.memoryValues)
-	s.model.FromModelOrder(s.shared, s.full)
+	s.model.ToModelOrder(s.stepModel, s.clientModel)
+	firstStepLoss, nextMemory, err = continueSteps(ctx, s.Steps, s.stepModel, a, memory, s.memoryValues)
+	s.model.FromModelOrder(s.clientModel, s.stepModel)
 	return firstStepLoss, nextMemory, err
 }
 
@@ -139,6 +139,6 @@ func (s *personal) Evaluate(
 	scores []learn.Score,
 ) (lossSum float64, err error) {
 	s.begin(model, measured.State)
-	s.model.ToModelOrder(s.full, s.shared)
-	return s.Steps.Evaluate(ctx, s.full, measured, scores)
+	s.model.ToModelOrder(s.stepModel, s.clientModel)
+	return s.Steps.Evaluate(ctx, s.stepModel, measured, scores)
 }

@@ -106,11 +106,11 @@ func (s *processSteps) Run(
 				clear(dst[n:])
 			}
 		}
-		// The trainer keeps a state for each client from task to task, of at most Room bytes.
-		if w.Local != nil {
-			t.Room = s.problem.trainerMemoryBytes()
-			t.State = unpack(w.Local[i])
-			t.Keep = func(state []byte) { w.Local[i] = pack(state, s.problem.stepMemoryValues()) }
+		// The trainer keeps a state for each client from task to task, of at most MaxStateBytes.
+		if w.States != nil {
+			t.MaxStateBytes = s.problem.trainerMemoryBytes()
+			t.State = unpack(w.States[i])
+			t.Keep = func(state []byte) { w.States[i] = pack(state, s.problem.stepMemoryValues()) }
 		}
 		job.Tasks = append(job.Tasks, t)
 	}
@@ -150,12 +150,12 @@ func (s *processSteps) task(a *Assignment) (external.Task, error) {
 			a.Task, a.Client, a.LocalSteps, batch, numbers, maxNumbers)
 	}
 	return external.Task{
-		Client:  a.Client,
-		Name:    s.set.Client(a.Client),
-		Steps:   a.LocalSteps,
-		Rate:    float64(float32(a.Rate)),
-		Seed:    keyed.Hash(p.Seed, keyed.External, uint64(a.Client), a.Task),
-		Numbers: int(numbers),
+		Client:     a.Client,
+		Name:       s.set.Client(a.Client),
+		Steps:      a.LocalSteps,
+		Rate:       float64(float32(a.Rate)),
+		Seed:       keyed.Hash(p.Seed, keyed.External, uint64(a.Client), a.Task),
+		RowsLength: int(numbers),
 		Rows: func(dst []int32) {
 			s.order.Reset(p.Seed, a.Client, samples, batch, a.StepsDone)
 			for range a.LocalSteps {

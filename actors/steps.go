@@ -36,11 +36,11 @@ type Work struct {
 	Client algorithm.Client
 	// Start starts task i in Client.
 	Start func(i int)
-	// Local holds for each task what the client's steps remembered last, nil for a client's first task.
-	// Run replaces it by what they remember next before it calls done. A nil Local means that nothing
-	// is remembered.
-	Local [][]float32
-	// Rounds is the number of rounds that have made the base model, set with Local.
+	// States holds for each task what the client's steps have kept from its last task, such as an optimizer's memory,
+	// nil for a client's first task. Run replaces each by what they keep now before it calls done for the task. Nil
+	// States mean that nothing is kept.
+	States [][]float32
+	// Rounds is the number of rounds that have made the base model, set with States.
 	Rounds uint64
 }
 
@@ -62,7 +62,7 @@ func continueSteps(
 	// The steps are run as a job of one task, from the model as it is.
 	w := &Work{Base: model, Tasks: []Assignment{a}, Start: func(int) {}}
 	if memoryValues > 0 {
-		w.Local = [][]float32{memory}
+		w.States = [][]float32{memory}
 	}
 	err = steps.Run(ctx, w, func(_ int, stepped []float32, loss float64) error {
 		copy(model, stepped)
@@ -72,7 +72,7 @@ func continueSteps(
 	if err != nil || memoryValues == 0 {
 		return firstStepLoss, memory, err
 	}
-	return firstStepLoss, w.Local[0], nil
+	return firstStepLoss, w.States[0], nil
 }
 
 // Measured selects the samples of an evaluation: Count held-out samples from FirstSample on, or
@@ -135,17 +135,18 @@ type goSteps struct {
 	// arranged takes plain steps and measures models, faster than work and to the same bits. It is nil
 	// for models that have no such arithmetic, and where steps are not plain.
 	arranged *arranged
-	// local is the client's model, which steps change.
-	local []float32
+	// clientModel is the model of the client under way, which steps change.
+	clientModel []float32
+	// order draws the minibatches of the client, and batch is the present one.
 	order federated.Minibatches
 	batch learn.Batch
 
 	// samples are the indices of the samples of an evaluation by client.
 	samples []int32
 
+	// draws are the random numbers of the augmentation, from source. Nil means no augmentation.
+	draws  *rand.Rand
 	source rand.PCG
-	// draws is the random source of the augmentation, on source. Nil means no augmentation.
-	draws *rand.Rand
 
 	// stepper takes the local steps. Nil means plain SGD.
 	stepper learn.Stepper
@@ -159,18 +160,20 @@ const evaluationBatch = 256
 // newGoSteps allocates the memory of one worker. client is the client half of the algorithm, nil if
 // it does not change gradients.
 func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
-	s := &goSteps{problem: p, local: make([]float32, p.Model.Params())}
+	s := &goSteps{problem: p, clientModel: make([]float32, p.Model.Params())}
 	if p.Optimizer != nil {
 		s.stepper = p.Optimizer.Stepper(p.Model.Trainable())
-	}
-	if client != nil || s.stepper != nil {
-		s.gradient = make([]float32, len(s.local))
 	}
 	if p.Augment == FlipCrop {
 		s.draws = rand.New(&s.source)
 	}
-	if client == nil && s.stepper == nil {
+	isPlainSGD := client == nil && s.stepper == nil
+	if isPlainSGD {
+		// A step of plain SGD adds the gradient to the parameters at once, which arranged steps do faster.
 		s.arranged = newArranged(p)
+	} else {
+		// The algorithm corrects a step's gradient before the optimizer uses it, so the gradient has memory of its own.
+		s.gradient = make([]float32, len(s.clientModel))
 	}
 	return s
 }
@@ -191,14 +194,14 @@ func (s *goSteps) Close() error { return nil }
 
 // Run implements [Steps] in Go: it takes the steps of each task from the base model, and calls done
 // with the result, which is valid until done returns. A client's optimizer continues with its memory
-// from the client's last task, if it has one. Between the tasks s.local is the base model again, because done
+// from the client's last task, if it has one. Between the tasks s.clientModel is the base model again, because done
 // makes it so (see [Steps]); Run copies the base only before the first task.
 func (s *goSteps) Run(
 	ctx context.Context,
 	w *Work,
 	done func(i int, model []float32, firstStepLoss float64) error,
 ) error {
-	copy(s.local, w.Base)
+	copy(s.clientModel, w.Base)
 	for i := range w.Tasks {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -206,9 +209,9 @@ func (s *goSteps) Run(
 		w.Start(i)
 		// An optimizer without a memory, or a job without states, starts afresh in each task.
 		keeper, hasMemory := s.stepper.(learn.StatefulStepper)
-		hasMemory = hasMemory && w.Local != nil
-		if hasMemory && w.Local[i] != nil {
-			keeper.Load(w.Local[i])
+		hasMemory = hasMemory && w.States != nil
+		if hasMemory && w.States[i] != nil {
+			keeper.Load(w.States[i])
 		} else if s.stepper != nil {
 			s.stepper.Start()
 		}
@@ -216,11 +219,11 @@ func (s *goSteps) Run(
 		step := func(rate float32, _ bool) (float64, error) { return s.step(w.Client, rate) }
 		loss, err := s.task(ctx, &w.Tasks[i], step)
 		if err == nil && hasMemory {
-			w.Local[i] = make([]float32, keeper.Memory())
-			keeper.Save(w.Local[i])
+			w.States[i] = make([]float32, keeper.Memory())
+			keeper.Save(w.States[i])
 		}
 		if err == nil {
-			err = done(i, s.local, loss)
+			err = done(i, s.clientModel, loss)
 		}
 		if err != nil {
 			return err
@@ -301,20 +304,20 @@ func (s *goSteps) task(
 	return firstStepLoss, nil
 }
 
-// step takes one local step of s.local on s.batch at the learning rate rate, and returns the loss before it. If
+// step takes one local step of s.clientModel on s.batch at the learning rate rate, and returns the loss before it. If
 // client, the client half of the algorithm, is not nil, it corrects the gradient first. The step is the
 // optimizer's (s.stepper), or that of plain SGD if there is none.
 func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err error) {
 	if client == nil && s.stepper == nil {
-		return s.workspace().Step(s.local, &s.batch, rate)
+		return s.workspace().Step(s.clientModel, &s.batch, rate)
 	}
-	loss, err = s.workspace().Gradient(s.gradient, s.local, &s.batch)
+	loss, err = s.workspace().Gradient(s.gradient, s.clientModel, &s.batch)
 	if err != nil {
 		return loss, err
 	}
 	// Only trained parameters move, and they come first.
 	n := s.problem.Model.Trainable()
-	local := s.local[:n]
+	local := s.clientModel[:n]
 	gradient := s.gradient[:n]
 	if client != nil {
 		client.Correct(local, gradient)
@@ -381,6 +384,7 @@ func (s *goSteps) evaluation(model []float32) func(b *learn.Batch, scores []lear
 // them. They are neighbours in the set or, if measured.Spread is set, lie at even distances.
 func (s *goSteps) fillHeldOut(measured *Measured, first, n int) error {
 	set := s.problem.Set
+	// Spread is how many samples at even distances the whole evaluation measures, 0 for all.
 	if measured.Spread == 0 {
 		return set.HeldOutBatch(&s.batch, measured.FirstSample+first, n)
 	}

@@ -31,7 +31,7 @@ func (s *streaming) Run(
 	w *Work,
 	done func(i int, model []float32, firstStepLoss float64) error,
 ) error {
-	if w.Local == nil {
+	if w.States == nil {
 		return s.Steps.Run(ctx, w, done)
 	}
 	s.sent = slices.Clone(w.Base)
@@ -43,7 +43,7 @@ func (s *streaming) Run(
 		// Only the fragment of this round is sent, from index start to end of the model. In a client's state its
 		// copy of the model follows the memory of the steps.
 		start, end := s.algorithm.Span(w.Rounds, len(w.Base))
-		clientModel := w.Local[i][s.memoryValues:]
+		clientModel := w.States[i][s.memoryValues:]
 		copy(s.sent[start:end], clientModel[start:end])
 		if err := done(i, s.sent, first); err != nil {
 			return err
@@ -53,15 +53,15 @@ func (s *streaming) Run(
 	return nil
 }
 
-// task takes the steps of task i and replaces the client's state. A client's first task starts from
-// the base model. Later ones start from the client's copy of the model: Overlap steps are taken
-// before the newest fragments arrive, and the others after. It returns the loss before the first
-// step.
+// task takes the steps of task i and replaces the client's state, w.States[i]. A client's first task starts from the
+// base model. Later ones start from the client's copy of the model: Overlap steps are taken before the newest
+// fragments arrive, and the others after. w.Rounds is the number of the present round, from 0: so many rounds have
+// made the base model. It returns the loss before the first step.
 func (s *streaming) task(ctx context.Context, w *Work, i int) (firstStepLoss float64, err error) {
 	memoryValues := s.memoryValues
 	// A state consists of what the steps remember, the client's copy of the model, and the round of the task
-	// that made it.
-	state := w.Local[i]
+	// that made it. Without one there is no round since the last task, so that no fragment is mixed in.
+	state := w.States[i]
 	lastTaskRound := w.Rounds
 	next := make([]float32, memoryValues+s.algorithm.Copy(len(w.Base)))
 	clientModel := next[memoryValues : memoryValues+len(w.Base)]
@@ -93,12 +93,13 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (firstStepLoss flo
 	}
 	copy(next, memory)
 	next[len(next)-1] = math.Float32frombits(uint32(w.Rounds))
-	w.Local[i] = next
+	w.States[i] = next
 	return firstStepLoss, nil
 }
 
-// mix mixes into a client's copy of the model those fragments of the global model that were sent in the
-// rounds from firstRound to endRound-1. A fragment that was sent in several of them is mixed once.
+// mix replaces, in a client's copy of the model, those fragments that clients have sent in the rounds from firstRound
+// to endRound-1 by weighted means: the share Mix of the copy, and the rest of the global model. A fragment that was
+// sent in several of these rounds is replaced once.
 func (s *streaming) mix(clientModel, globalModel []float32, firstRound, endRound uint64) {
 	clientShare := float32(s.algorithm.Mix)
 	globalShare := float32(1 - s.algorithm.Mix)
@@ -117,10 +118,11 @@ func (s *streaming) mix(clientModel, globalModel []float32, firstRound, endRound
 // forgets reports whether an optimizer has a memory that a task's end loses. Such an optimizer
 // would also lose it in the middle of a streaming task.
 func forgets(o learn.Optimizer) bool {
+	// Plain SGD has no memory, and an optimizer with keep: true has one that clients keep from task to task.
 	if learn.Plain(o) || learn.MemoryOf(o, 1) > 0 {
 		return false
 	}
-	// The optimizer keeps no memory between tasks. It loses none if its stepper has a memory of no values.
+	// Any other keeps nothing between tasks. It loses nothing if the memory of its stepper has no values.
 	stepper, ok := o.Stepper(1).(learn.StatefulStepper)
 	return !ok || stepper.Memory() > 0
 }

@@ -166,12 +166,13 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	if p.Compression != nil {
 		t.compressors = map[int]algorithm.Compressor{}
 		t.update = make([]float32, t.trainable)
+		// A compression may let old residuals decay. By default they are added whole.
 		t.feedback = 1
 		if d, ok := p.Compression.(algorithm.Decaying); ok {
 			t.feedback = float32(d.Feedback())
 		}
 	}
-	// The steps see the model with its private parameters in their places.
+	// Of a model with private parameters the steps see the whole model, with its parameters in their original order.
 	stepProblem := p
 	stepProblem.Model = learn.Stepped(p.Model)
 	if p.Trainer != nil {
@@ -186,8 +187,8 @@ func NewTrainer(p Problem) (*Trainer, error) {
 			model:        m,
 			memoryValues: p.stepMemoryValues(),
 			headSteps:    p.HeadSteps,
-			shared:       make([]float32, t.params),
-			full:         make([]float32, t.params),
+			clientModel:  make([]float32, t.params),
+			stepModel:    make([]float32, t.params),
 		}
 	}
 	switch a := p.Algorithm.(type) {
@@ -261,8 +262,8 @@ func (t *Trainer) Train(
 		o.FirstStepLoss = firstStepLoss
 		err := t.addUpdate(sum, base, model, shared, &tasks[i], o)
 		// In a client's state what the steps remember follows the algorithm's part, which addUpdate has set.
-		if w.Local != nil {
-			o.State = append(o.State, w.Local[i]...)
+		if w.States != nil {
+			o.State = append(o.State, w.States[i]...)
 		}
 		return err
 	})
@@ -403,11 +404,11 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 	}
 	// The state of a client holds the algorithm's values first, and then what its steps remember.
 	if shared != nil && t.memoryValues > 0 {
-		w.Local = make([][]float32, len(tasks))
+		w.States = make([][]float32, len(tasks))
 		w.Rounds = shared.Rounds
 		for i, a := range tasks {
 			if a.State != nil {
-				w.Local[i] = a.State[t.stateValues:]
+				w.States[i] = a.State[t.stateValues:]
 			}
 		}
 	}
@@ -539,8 +540,9 @@ func (t *Trainer) addCompressed(
 	return residual, nil
 }
 
-// sentRange returns the range of parameters that a client compresses and sends: all trained ones, or
-// one fragment with streaming, that of the round or of the client's turn.
+// sentRange returns the range of parameters that a client compresses and sends: all trained ones, or with streaming one
+// fragment, that of the round or of the client's turn. Without shared, as in a loss query, clients take their steps as
+// without streaming, and so the range is that of all.
 func (t *Trainer) sentRange(shared *Shared, task *Assignment) (start, end int) {
 	switch a := t.problem.Algorithm.(type) {
 	case algorithm.Streaming:
@@ -583,8 +585,8 @@ func (t *Trainer) Local(
 		firstStepLoss = loss
 		values, state, err = t.deviceValues(base, model, shared, &a)
 		// In a device's state what the steps remember follows the compression's part.
-		if err == nil && w.Local != nil {
-			state = append(state, w.Local[0]...)
+		if err == nil && w.States != nil {
+			state = append(state, w.States[0]...)
 		}
 		return err
 	})

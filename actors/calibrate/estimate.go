@@ -122,8 +122,9 @@ func (l *Line) phase() Phase {
 // maxFactors is the number of values that represent the factors in a class.
 const maxFactors = 40
 
-// shrink moves values towards their median to the given share of their distance, and keeps their
-// mean. Only the part of a distance within three deviations shrinks: steps do not explain outliers.
+// shrink moves values towards their median, so that only the given share of their distance from it is left, and keeps
+// their mean. The values are factors on the times of tasks, of whose scatter another part is due to their steps. Of a
+// distance of more than three deviations only the part up to these shrinks: so far off a value is not because of steps.
 func shrink(values []float64, share float64) []float64 {
 	median := robust.Median(values)
 	maxDistance := 3 * robust.Deviation(values)

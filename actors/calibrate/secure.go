@@ -72,8 +72,8 @@ type secureTimes struct {
 }
 
 // playRound carries out a round of secure aggregation, up to the masking, among secureMembers members that
-// are all neighbours of each other, and appends the measured times of each member. number is the round's
-// number.
+// are all neighbours of each other, and appends the measured times of each member to t. Every second member is measured
+// while it masks, and the others while they only open their shares. number is the round's number.
 func (t *secureTimes) playRound(number uint32) error {
 	terms := secagg.Terms{
 		Neighbours: secureMembers - 1,
@@ -92,6 +92,7 @@ func (t *secureTimes) playRound(number uint32) error {
 			return err
 		}
 		t.check = append(t.check, signatureCheckSeconds(public, identity))
+		// All updates have the same weight.
 		members[i], err = secagg.NewClient(rand.Reader, c, terms, identity, uint32(i), 1)
 		if err != nil {
 			return err

@@ -129,7 +129,8 @@ func linkOf(line Line) Link {
 	if math.IsNaN(link.Mbps.High) {
 		link.Mbps.High = 1e6
 	}
-	// A longer time is a lower speed, so the factors of the times are inverted.
+	// Rest are the factors on the times of transfers, without what transfers near in time have in common. A longer time
+	// is a lower speed, so they are inverted.
 	for _, f := range vary(line.Blocks.Rest) {
 		link.Vary = append(link.Vary, 1/f)
 	}

@@ -94,7 +94,7 @@ func worker(t *testing.T, p *external.Program) *external.Worker {
 func job(base []float32) *external.Job {
 	j := &external.Job{Base: base}
 	for c := range 3 {
-		j.Tasks = append(j.Tasks, external.Task{Client: c, Name: "writer " + strconv.Itoa(c), Steps: 2, Rate: 0.1, Numbers: 6,
+		j.Tasks = append(j.Tasks, external.Task{Client: c, Name: "writer " + strconv.Itoa(c), Steps: 2, Rate: 0.1, RowsLength: 6,
 			Rows: func(dst []int32) { copy(dst, []int32{2, int32(c), int32(c + 1), 2, int32(c + 2), int32(c + 3)}) }})
 	}
 	return j
@@ -411,7 +411,7 @@ func TestFaults_JobsLargerThanOneRequest(t *testing.T) {
 	const many = 20 << 20 // numbers, so that each task fills a request
 	for i := range j.Tasks {
 		rows := j.Tasks[i].Rows
-		j.Tasks[i].Numbers, j.Tasks[i].Rows = many, func(dst []int32) { rows(dst) }
+		j.Tasks[i].RowsLength, j.Tasks[i].Rows = many, func(dst []int32) { rows(dst) }
 	}
 	var got [][]float32
 	if err := w.Train(t.Context(), j, func(_ int, model []float32, _ float64) error {

@@ -35,15 +35,15 @@ type Task struct {
 	Rate float64
 	// Seed decides all randomness in the process.
 	Seed uint64
-	// Numbers is how many numbers Rows writes.
-	Numbers int
+	// RowsLength is how many numbers Rows writes.
+	RowsLength int
 	// Rows writes for each step the number of its samples, then their row numbers.
 	Rows func(dst []int32)
 	// Correct writes the vector that is added to each gradient. Nil means none.
 	Correct func(dst []float32)
 
-	// Room is the maximum number of bytes that the client keeps. 0 means that it keeps nothing.
-	Room int
+	// MaxStateBytes is the largest number of bytes that the client may keep. 0 means that it keeps nothing.
+	MaxStateBytes int
 	// State is what the client keeps. Nil is its first task.
 	State []byte
 	// Keep takes the client's next state, which is valid until it returns.
@@ -218,7 +218,7 @@ func (w *Worker) trainBatch(
 	copy(child.Numbers[float32](p.Memory, 0, params), job.Base)
 	for i, t := range order.Tasks {
 		task := &job.Tasks[first+i]
-		task.Rows(child.Numbers[int32](p.Memory, t.Rows, task.Numbers))
+		task.Rows(child.Numbers[int32](p.Memory, t.Rows, task.RowsLength))
 		if t.Correction != nil {
 			task.Correct(child.Numbers[float32](p.Memory, *t.Correction, params))
 		}
@@ -269,11 +269,10 @@ func (w *Worker) trainBatch(
 }
 
 // keepState hands a task's client the state that the process has left for it in the shared memory: size bytes from
-// place.Offset on. place is nil where clients keep nothing. A size above task.Room, the bytes that the client may
-// keep, is an error.
+// place.Offset on. place is nil where clients keep nothing. A size above task.MaxStateBytes is an error.
 func keepState(p *process, task *Task, place *state, size int) error {
-	if size < 0 || size > task.Room {
-		return p.wrong("client %d keeps %d bytes, and there is room for %d", task.Client, size, task.Room)
+	if size < 0 || size > task.MaxStateBytes {
+		return p.wrong("client %d keeps %d bytes, and there is room for %d", task.Client, size, task.MaxStateBytes)
 	}
 	if place != nil {
 		task.Keep(p.Memory.Bytes[place.Offset:][:size])
@@ -290,14 +289,15 @@ func layOut(job *Job, first, next int) (*train, int) {
 	end := next + requestBytes
 	for i := range job.Tasks[first:] {
 		t := &job.Tasks[first+i]
-		rows := child.Align(4 * t.Numbers)
+		// These are the sizes of what the task needs, in bytes. A row number is an int32.
+		rows := child.Align(4 * t.RowsLength)
 		// Only a task with a correction needs room for a vector as long as the model.
 		correction := 0
 		if t.Correct != nil {
 			correction = child.Align(4 * len(job.Base))
 		}
 		// The first task is placed even if it needs more than the memory of one request.
-		if i > 0 && next+rows+correction+child.Align(t.Room) > end {
+		if i > 0 && next+rows+correction+child.Align(t.MaxStateBytes) > end {
 			break
 		}
 		placed := trainTask{
@@ -315,9 +315,9 @@ func layOut(job *Job, first, next int) (*train, int) {
 			placed.Correction = &offset
 			next += correction
 		}
-		if t.Room > 0 {
-			placed.State = &state{Offset: next, Bytes: len(t.State), Room: t.Room}
-			next += child.Align(t.Room)
+		if t.MaxStateBytes > 0 {
+			placed.State = &state{Offset: next, Bytes: len(t.State), Room: t.MaxStateBytes}
+			next += child.Align(t.MaxStateBytes)
 		}
 		request.Tasks = append(request.Tasks, placed)
 	}

@@ -72,13 +72,13 @@ func writeFrame(w io.Writer, m *child.Memory, header any, blobs [][]byte) error 
 }
 
 // share copies blobs into memory m, one behind the other, after it has made the memory large enough for
-// them. It returns false, and copies nothing, if blobs of their total size are not shared (see [fits]).
+// them. It returns false, and copies nothing, if blobs of their total size go through the pipe ([isForSharedMemory]).
 func share(m *child.Memory, blobs [][]byte) (isShared bool, err error) {
 	var size int64
 	for _, blob := range blobs {
 		size += int64(len(blob))
 	}
-	if !fits(m, size) {
+	if !isForSharedMemory(m, size) {
 		return false, nil
 	}
 	if _, err := m.Grow(int(size)); err != nil {
@@ -91,8 +91,9 @@ func share(m *child.Memory, blobs [][]byte) (isShared bool, err error) {
 	return true, nil
 }
 
-// fits reports whether blobs of this size in bytes go through shared memory m.
-func fits(m *child.Memory, size int64) bool {
+// isForSharedMemory reports whether blobs that take this many bytes together go through shared memory m, once it is
+// large enough, and not through the pipe. A nil m is no memory.
+func isForSharedMemory(m *child.Memory, size int64) bool {
 	return m != nil && minShared <= size && size <= maxShared
 }
 
@@ -106,11 +107,11 @@ func appendPart(object []byte, part *blobPart) []byte {
 	return append(object, keys[1:]...)
 }
 
-// readFrame waits for a frame on r, decodes its header into the pointer header and returns its
-// blobs, none if the header announces none. m is the memory that the sender shares, nil for none;
-// the blobs are copies, so that the next frame may use the memory. It is made larger if the frame
-// had no room there, for the next one of its size. readFrame returns [io.EOF] if the other side has
-// closed the pipe between two frames. A frame that is cut off or larger than the limits is another
+// readFrame waits for a frame on r, decodes its header into the pointer header and returns its blobs, none if the
+// header announces none. m is the memory that the sender shares, nil for none; the blobs are copies, so that the next
+// frame may use the memory. If blobs that are large enough for shared memory came through the pipe, as the memory was
+// too small for them, it is made large enough for the next frame of their size. readFrame returns [io.EOF] if the
+// other side has closed the pipe between two frames. A frame that is cut off or larger than the limits is another
 // error. Blobs that were placed in a room are not returned.
 func readFrame(r *bufio.Reader, m *child.Memory, header any) ([][]byte, error) {
 	line, err := readLine(r)
@@ -139,7 +140,8 @@ func readFrame(r *bufio.Reader, m *child.Memory, header any) ([][]byte, error) {
 			return nil, fmt.Errorf("a frame is cut off: %w", io.ErrUnexpectedEOF)
 		}
 	}
-	if fits(m, size) {
+	// These blobs would have gone through shared memory, but the sender found no room there.
+	if isForSharedMemory(m, size) {
 		_, err = m.Grow(int(size))
 	}
 	return blobs, err

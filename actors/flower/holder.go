@@ -10,9 +10,9 @@ type holder struct {
 	bytes int
 }
 
-// request returns the frame of task t: a header, and as blobs the arrays that are not held yet, the
-// content's text, and the node's state. The arrays count as held from here on, so the frame must be
-// sent.
+// request returns the frame of task t: a header, and as blobs the arrays that the receiver does not hold yet, the
+// content's text, and the node's state. The arrays count as held by the receiver from here on, so the frame must be
+// sent to it.
 func (h *holder) request(t *Task) (*clientRequest, [][]byte) {
 	header := &clientRequest{
 		Node:      t.Node,
@@ -29,6 +29,7 @@ func (h *holder) request(t *Task) (*clientRequest, [][]byte) {
 	for _, a := range t.Content.Arrays {
 		header.Arrays = append(header.Arrays, a.Digest)
 		needed[a.Digest] = true
+		// hold returns true for an array that the receiver does not hold yet.
 		if h.hold(a) {
 			header.Names = append(header.Names, a.Digest)
 			blobs = append(blobs, a.Data)

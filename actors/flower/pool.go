@@ -40,10 +40,10 @@ type Pool struct {
 	// end.
 	mu      sync.Mutex
 	changed *sync.Cond
-	// seats are those that serve, in the order in which they were added, and homeless are the jobs that arrived while
+	// seats are those that serve, in the order in which they were added, and unseated are the jobs that arrived while
 	// there was none.
 	seats    []*seat
-	homeless []*job
+	unseated []*job
 	// hosts are those that have joined, by their names.
 	hosts  map[string]*remote
 	closed bool
@@ -217,14 +217,14 @@ func firstError(list []error) error {
 	return nil
 }
 
-// add lets a seat serve from now on, in a goroutine, until the seat leaves or the pool ends; then afterwards is
+// add lets a seat serve from now on, in a goroutine, until its host has gone or the pool ends; then afterwards is
 // called. The first seat takes the jobs that have waited while there was none. The caller holds the lock.
 func (p *Pool) add(s *seat, afterwards func()) {
 	s.life, s.end = context.WithCancel(p.ctx)
 	s.known = map[int]bool{}
 	p.seats = append(p.seats, s)
-	s.queue = p.homeless
-	p.homeless = nil
+	s.queue = p.unseated
+	p.unseated = nil
 	p.changed.Broadcast()
 	p.group.Go(func() {
 		defer s.end()
@@ -242,10 +242,10 @@ func (p *Pool) Submit(t *Task, done func(Result)) {
 }
 
 // queue puts a job into the queue of its partition's seat. While there are no seats, the job waits in
-// homeless for the first one. The caller holds the lock.
+// p.unseated for the first one. The caller holds the lock.
 func (p *Pool) queue(j *job) {
 	if len(p.seats) == 0 {
-		p.homeless = append(p.homeless, j)
+		p.unseated = append(p.unseated, j)
 	} else {
 		s := p.seats[j.task.Partition%len(p.seats)]
 		s.queue = append(s.queue, j)
@@ -312,11 +312,12 @@ func (p *Pool) steal(thief *seat) *job {
 }
 
 // lookAhead returns the task that seat s serves next, so that its process may get the request before it is done with
-// the one before. It is nil if there is none, if it was sent already, or if it may not be sent.
-func (p *Pool) lookAhead(s *seat, may func(*Task) bool) *Task {
+// the one before, and marks it as sent. It is nil if the seat has no queue, if the task was sent already, or if maySend
+// returns false for it.
+func (p *Pool) lookAhead(s *seat, maySend func(*Task) bool) *Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(s.queue) == 0 || s.sent != nil || !may(s.queue[0].task) {
+	if len(s.queue) == 0 || s.sent != nil || !maySend(s.queue[0].task) {
 		return nil
 	}
 	s.sent = s.queue[0]
@@ -343,8 +344,8 @@ func (p *Pool) run(s *seat) {
 	}
 }
 
-// requeue queues a job again that seat s of a host has failed to serve. It returns false, and does not queue the job,
-// if maxAttempts hosts have failed at it. A host that has gone does not count as one that failed.
+// requeue queues a job again that seat s, a worker of a host, has failed to serve. It returns false, and does not queue
+// the job, if maxAttempts hosts have failed at it. A host that has gone (s.left) does not count as one that failed.
 func (p *Pool) requeue(s *seat, j *job) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -359,10 +360,10 @@ func (p *Pool) requeue(s *seat, j *job) bool {
 	return true
 }
 
-// leave removes the seats of a host, each a worker of the host that serves jobs, except the first keep of them. The
-// jobs that wait for these seats are queued for others, and those that they serve are interrupted and then queued,
-// too. The caller holds the lock.
-func (p *Pool) leave(host string, keep int) {
+// removeSeats removes the seats of a host, each a worker of the host that serves jobs, except the first keep of them.
+// The jobs that wait for these seats are queued for others, and those that they serve are interrupted and then
+// queued, too. The caller holds the lock.
+func (p *Pool) removeSeats(host string, keep int) {
 	remaining := p.seats[:0]
 	var waiting []*job
 	for _, s := range p.seats {
@@ -400,19 +401,19 @@ func (p *Pool) Libraries() []string {
 // that were moved to another seat because their host had gone or failed.
 func (p *Pool) Restarts() int64 { return p.restarts.Load() + p.moved.Load() }
 
-// Close ends the processes at once and waits until all of them are gone. Tasks that are under way
-// or queued get the error of their context, by their functions. No task may be submitted
+// Close ends the processes at once and waits until all of them are gone. For each task that is under way or queued, the
+// function that was submitted with it is called with the error of the pool's context. No task may be submitted
 // afterwards.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	p.stop()
-	// No seat serves these jobs, so their results are reported here.
-	homeless := p.homeless
-	p.homeless = nil
+	// The seats end the jobs in their own queues. Those that have waited for a first seat are ended here.
+	unseated := p.unseated
+	p.unseated = nil
 	p.changed.Broadcast()
 	p.mu.Unlock()
-	for _, j := range homeless {
+	for _, j := range unseated {
 		j.done(Result{j.task, nil, p.ctx.Err()})
 	}
 	p.group.Wait()
@@ -531,14 +532,15 @@ type asked struct {
 // for it, so that sending it does not wait for the process, which may wait for its reply to be read.
 const maxAhead = 16 << 10
 
-// maySend reports whether the process may get task t while it serves another one: the request is small, and does not
-// use the memory in which the process may be about to leave a reply.
+// maySend reports whether the process may get task t while it serves another one. That is so if the request is small
+// enough for the pipe, and carries no arrays: these would go through the shared memory in which the process may be
+// about to leave a reply.
 func (w *worker) maySend(t *Task) bool {
 	size := len(t.Content.Text)
 	for _, blob := range t.State {
 		size += len(blob)
 	}
-	// The process must hold the arrays already, so the request names them by their digests alone.
+	// If the process holds all arrays of the content (w.held), the request names them by their digests alone.
 	for _, a := range t.Content.Arrays {
 		size += 2 * len(a.Digest)
 	}
@@ -585,7 +587,9 @@ func (w *worker) ask(ctx context.Context, t *Task) (_ *Reply, err error) {
 	if err := answer.err(); err != nil {
 		return nil, err
 	}
+	// The next request asks for room for the largest reply so far.
 	w.room = max(w.room, roomOf(answer.Sizes))
+	// The process has not left its reply in the room that it was given, if any.
 	if !answer.Placed {
 		room.release()
 		return answer.reply(t, parts)
@@ -593,8 +597,9 @@ func (w *worker) ask(ctx context.Context, t *Task) (_ *Reply, err error) {
 	return answer.placed(t, room)
 }
 
-// placed returns the reply to task t whose content lies in a room, which the reply keeps from then on. The state is
-// copied, as it outlives the reply.
+// placed returns the reply to task t whose blobs the process has left in a room: the content, and behind it the node's
+// state if that is new. The reply keeps the room with its content from then on. The state is copied, as it outlives the
+// reply, and its part of the room is given back.
 func (a *clientReply) placed(t *Task, room *room) (*Reply, error) {
 	blobs, err := room.blobs(a.Sizes)
 	if err != nil {

@@ -40,7 +40,8 @@ func (p *Pool) SetHost(host string, workers int, call Call) {
 		r = &remote{host: host, call: call}
 		p.hosts[host] = r
 	}
-	p.leave(host, workers)
+	// The first workers seats of the host stay.
+	p.removeSeats(host, workers)
 	if workers == 0 {
 		delete(p.hosts, host)
 		return

@@ -131,7 +131,8 @@ func StartServer(ctx context.Context, c *Config) (*Server, error) {
 // request is the header of a frame from the server's process. Ask says what it asks for, "nodes",
 // "push", "receive" or "finished", which decides which of the other fields are set.
 type request struct {
-	Ask   string `json:"ask"`
+	Ask string `json:"ask"`
+	// Now is the virtual time that the app has reached, in nanoseconds. Notes are those since the last request.
 	Now   int64  `json:"now"`
 	Notes []Note `json:"notes"`
 	// Freed are the numbers of messages whose replies the process reads in the arena no longer.
@@ -280,7 +281,9 @@ type delivery struct {
 	Sizes  []int `json:"sizes,omitempty"`
 }
 
-// lend returns delivery d in a header, with its content in place in the arena or as blobs of the frame.
+// lend returns what a frame to the server's process says of delivery d. A content that lies in the arena is read
+// there by the process, until it says that it does so no longer ([Server.free]): the header has its place. Any other
+// content is returned as blobs of the frame.
 func (s *Server) lend(d *Delivery) (header delivery, blobs [][]byte) {
 	header = delivery{Message: d.Message, Code: d.Code, Reason: d.Reason}
 	if d.Reply == nil {

@@ -173,17 +173,22 @@ type worker struct {
 // doJob does one job and sends its result, or its failure, to the coordinator. The job is acknowledged
 // only after the coordinator has the result, so that a job whose host dies is given to another. An
 // error means that this host cannot take part in the run any more.
-func (h *Host) doJob(ctx context.Context, delivery bus.Delivery, t *worker) error {
+func (h *Host) doJob(ctx context.Context, delivery bus.Delivery, w *worker) error {
+	// A job that is given back goes to another worker, at once or a little later.
+	const (
+		atOnce = false
+		later  = true
+	)
 	// Another coordinator has taken the run's name over.
 	if !delivery.Job().Spec.Equal(h.config.Problem.Spec()) {
-		return errors.Join(fmt.Errorf("host: a job of run %s: %w", h.config.Run, bus.ErrStale), delivery.Release(false))
+		return errors.Join(fmt.Errorf("host: a job of run %s: %w", h.config.Run, bus.ErrStale), delivery.Release(atOnce))
 	}
 	begin := time.Now()
-	sum, err := h.result(ctx, delivery.Job(), t)
+	sum, err := h.result(ctx, delivery.Job(), w)
 	h.config.Counts.Busy.Add(int64(time.Since(begin)))
-	// Another worker does the job again.
+	// This host stops, so another worker does the job again.
 	if ctx.Err() != nil {
-		return errors.Join(ctx.Err(), delivery.Release(false))
+		return errors.Join(ctx.Err(), delivery.Release(atOnce))
 	}
 	h.config.Counts.Jobs.Add(1)
 	if err != nil {
@@ -193,25 +198,24 @@ func (h *Host) doJob(ctx context.Context, delivery bus.Delivery, t *worker) erro
 	}
 	err = h.bus.SendSum(ctx, sum)
 	if !h.config.Local && errors.Is(err, bus.ErrRefused) {
-		// The job may be of an earlier life of the coordinator, or its model may still
-		// be on its way. If it is neither, the run ends when the job has been given
-		// out too often.
+		// The coordinator is another process and did not take the result: the job may be of an earlier life of it, or
+		// its model may still be on its way. If it is neither, the run ends when the job has been given out too often.
 		h.config.Notice(err.Error())
-		return delivery.Release(true)
+		return delivery.Release(later)
 	}
 	if err != nil {
-		return errors.Join(err, delivery.Release(false))
+		return errors.Join(err, delivery.Release(atOnce))
 	}
 	return delivery.Done(ctx)
 }
 
-// resultOf returns an empty result of the job.
+// resultOf returns a result of the job that has no values yet.
 func resultOf(job *bus.Job) *bus.Result {
 	return &bus.Result{Sum: &bus.Sum{Job: job.Job, ModelDigest: job.ModelDigest}}
 }
 
 // result computes a job's sum: of training tasks, or of the shards of an evaluation.
-func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result, error) {
+func (h *Host) result(ctx context.Context, job *bus.Job, w *worker) (*bus.Result, error) {
 	if err := h.check(job); err != nil {
 		return nil, err
 	}
@@ -221,17 +225,18 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 	}
 	switch job.Kind {
 	case bus.Train:
-		return h.train(ctx, job, params, t)
+		return h.train(ctx, job, params, w)
 	case bus.Evaluate, bus.EvaluateClients:
-		return h.evaluate(ctx, job, params, t)
+		return h.evaluate(ctx, job, params, w)
 	}
 	return nil, fmt.Errorf("host: job %d is of an unknown kind (%v)", job.Job, job.Kind)
 }
 
-// train does a training job: it takes the local steps of the job's tasks from the model params, and
-// returns their exact sum, with the first-step loss and, if clients have a state, the next state of
-// each client.
-func (h *Host) train(ctx context.Context, job *bus.Job, params []float32, t *worker) (*bus.Result, error) {
+// train does a training job: it takes the local steps of the job's tasks from the model params, and returns the exact
+// sum of their weighted updates, with the first-step loss of each client and what else it sends or keeps: its next
+// state, if clients have one, and the buffers of the model that its steps have changed, if the job wants them
+// (job.Buffers is their number in the model).
+func (h *Host) train(ctx context.Context, job *bus.Job, params []float32, w *worker) (*bus.Result, error) {
 	tasks, err := h.assignments(ctx, job)
 	if err != nil {
 		return nil, err
@@ -242,12 +247,12 @@ func (h *Host) train(ctx context.Context, job *bus.Job, params []float32, t *wor
 	}
 	// The worker's memory is used again: fresh memory for every job would cost more than its sums, as the
 	// system hands it out page by page.
-	n := t.SumLength(shared)
-	t.sum = slices.Grow(t.sum[:0], n)[:n]
-	clear(t.sum)
+	n := w.SumLength(shared)
+	w.sum = slices.Grow(w.sum[:0], n)[:n]
+	clear(w.sum)
 	sum := resultOf(job)
-	sum.Values = t.sum
-	outcomes, err := t.Train(ctx, params, shared, tasks, sum.Values)
+	sum.Values = w.sum
+	outcomes, err := w.Train(ctx, params, shared, tasks, sum.Values)
 	if err != nil {
 		return nil, err
 	}
@@ -257,6 +262,7 @@ func (h *Host) train(ctx context.Context, job *bus.Job, params []float32, t *wor
 			loss.VariateDigest = bus.DigestOf(o.State).Bytes()
 			sum.ClientStates = append(sum.ClientStates, o.State)
 		}
+		// The client sends its buffers from number FirstBuffer on.
 		if job.Buffers > 0 {
 			loss.BufferFirst = uint32(o.FirstBuffer)
 			loss.BufferCount = uint32(len(o.Buffers))
@@ -290,7 +296,7 @@ func (h *Host) shared(ctx context.Context, job *bus.Job) (*actors.Shared, error)
 // job of the kind EvaluateClients they are samples of client s.Index; in others they are held-out samples from
 // number s.From on, counted among the s.Spread held-out samples that the whole evaluation measures (0: all).
 // If the job wants outcomes, the result also has the model's output and the true answer for each sample.
-func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *worker) (*bus.Result, error) {
+func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, w *worker) (*bus.Result, error) {
 	result := resultOf(job)
 	for _, s := range job.Shards {
 		measured := actors.Measured{
@@ -310,7 +316,7 @@ func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, t *
 		if err != nil {
 			return nil, err
 		}
-		loss, scores, err := t.Evaluate(ctx, params, measured)
+		loss, scores, err := w.Evaluate(ctx, params, measured)
 		if err != nil {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ type Body struct {
 	// State is the coordinator's state without its vectors.
 	State coordinator.State
 	// Lengths are the lengths of the vectors that follow the body, in numbers and in the order of
-	// the function vectors.
+	// the function vectorsOf.
 	Lengths []int
 }
 
@@ -88,16 +88,20 @@ type Checkpoint struct {
 	State coordinator.State
 }
 
-// vectorsOf lists pointers to a state's vectors in the order of the file: those of float32, then those of
-// float64. Reading a file fills the state through them.
+// vectorsOf lists pointers to all vectors that a coordinator's state has, in the order of the file: those of float32,
+// then those of float64. [Checkpoint.pack] takes the vectors out of the state through the pointers, and
+// [Checkpoint.unpack] puts them back.
 func vectorsOf(s *coordinator.State) (floats []*[]float32, doubles []*[]float64) {
 	for i := range s.Models {
 		floats = append(floats, &s.Models[i].Params)
 	}
+	// The best model so far, to which a run with false updates of devices returns.
 	floats = append(floats, &s.Guard.Good)
+	// What a device has sent: its update, and what it keeps for its next task.
 	for i := range s.Updates {
 		floats = append(floats, &s.Updates[i].Values, &s.Updates[i].Kept)
 	}
+	// The vectors of the algorithm's server, and those that clients keep.
 	for i := range s.Server {
 		doubles = append(doubles, &s.Server[i])
 	}

@@ -115,10 +115,11 @@ func (v *Verification) addOthers() {
 
 // wayOut says what to do about damage, by the same rules by which Resume chooses a checkpoint.
 func (v *Verification) wayOut(saved List) string {
-	if usable := saved.Usable(); v.Files[0].Bad() && len(usable) > 0 {
+	configuration := &v.Files[0]
+	if usable := saved.Usable(); configuration.Bad() && len(usable) > 0 {
 		return usable[0].ConfigWayOut(v.Dir)
 	}
-	if v.Files[0].Bad() {
+	if configuration.Bad() {
 		return fmt.Sprintf("put %s right, then: fedpace resume %s", folder.ConfigFile, v.Dir)
 	}
 	for _, k := range saved {

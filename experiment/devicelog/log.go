@@ -63,9 +63,9 @@ type Log struct {
 	writer *eventlog.Writer
 	// records read the log from its beginning; they are nil where it is written.
 	records *eventlog.Records
-	// answers maps a task to the offset in bytes of its last answer in the file; it is used in a
+	// answerOffsets maps a task to the offset in bytes of its last answer in the file; it is used in a
 	// replay only.
-	answers map[uint64]int64
+	answerOffsets map[uint64]int64
 	// presence lists, in a replay, when devices joined and left, without those already played.
 	presence []realdevices.Presence
 	// bans lists the bans of devices that a replay repeats.
@@ -144,10 +144,10 @@ var ErrNoLog = errors.New("no run with real devices is there")
 // updates.
 func Open(dir string) (*Log, error) {
 	l := &Log{
-		path:     filepath.Join(dir, File),
-		Replay:   true,
-		answers:  map[uint64]int64{},
-		Reported: map[int]Samples{},
+		path:          filepath.Join(dir, File),
+		Replay:        true,
+		answerOffsets: map[uint64]int64{},
+		Reported:      map[int]Samples{},
 	}
 	f, _, err := regular.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,8 +163,8 @@ func Open(dir string) (*Log, error) {
 	return l, nil
 }
 
-// scan reads all records of a log, and notes where each answer stands. A record that a crash tore off at
-// the end counts as if it were not there.
+// scan reads all records of a log: it keeps bans and presences in memory, and of answers where they stand in the file.
+// A record that a crash tore off at the end counts as if it were not there.
 func (l *Log) scan(in io.Reader) (err error) {
 	l.records, err = eventlog.NewRecords(in, maxRecord)
 	if err != nil {
@@ -206,7 +206,7 @@ func (l *Log) scan(in io.Reader) (err error) {
 		if a := r.GetAnswer(); a != nil {
 			lacksUpdates = lacksUpdates || a.Kind == record.Answer_UPDATE && a.Values == nil
 			// Later answers to the same task replace earlier ones.
-			l.answers[a.Task] = offset
+			l.answerOffsets[a.Task] = offset
 			if a.Kind == record.Answer_UPDATE {
 				l.Reported[int(a.Client)] = Samples{Joined: l.Reported[int(a.Client)].Joined, Answered: int(a.Samples)}
 			}
@@ -302,7 +302,7 @@ func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
 // Answer implements [realdevices.Record]: in a replay it reads the last answer to a task from the log. It
 // returns nil if the log has none.
 func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
-	offset, ok := l.answers[task]
+	offset, ok := l.answerOffsets[task]
 	if !ok {
 		return nil, nil
 	}
@@ -311,6 +311,7 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 		return nil, err
 	}
 	defer f.Close() // read only
+	// A record is no longer than this.
 	tail := io.NewSectionReader(f, offset, framing.Size+maxRecord)
 	r, err := eventlog.RecordAt(tail, offset, maxRecord, l.records)
 	if err == nil {

@@ -122,7 +122,7 @@ func TestLog_Damaged(t *testing.T) {
 	if err := os.WriteFile(path, whole[:len(whole)-3], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := Open(dir); err != nil || len(l.answers) != 4 || len(l.bans) != 0 {
+	if l, err := Open(dir); err != nil || len(l.answerOffsets) != 4 || len(l.bans) != 0 {
 		t.Errorf("a torn log: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
@@ -260,11 +260,11 @@ func FuzzDeviceLog(f *testing.F) {
 	f.Add(oldLog(f, f.TempDir()))
 	f.Add(append(bytes.Clone(whole[:12]), "\xff\xff\xff\x3f0000"...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := &Log{Replay: true, answers: map[uint64]int64{}, Reported: map[int]Samples{}}
+		l := &Log{Replay: true, answerOffsets: map[uint64]int64{}, Reported: map[int]Samples{}}
 		if err := l.scan(bytes.NewReader(b)); err != nil {
 			return
 		}
-		for task, at := range l.answers {
+		for task, at := range l.answerOffsets {
 			r, err := eventlog.RecordAt(bytes.NewReader(b[at:]), at, maxRecord, l.records)
 			if err != nil || r.GetAnswer().GetTask() != task {
 				t.Fatalf("task %d is found as %v, %v", task, r, err)

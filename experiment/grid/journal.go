@@ -55,7 +55,7 @@ type entry struct {
 	ContentSizes, StateSizes []int
 	// SameState says that the node's state is the one before, which is then not in the record.
 	SameState bool
-	// Replied is the hash of the reply in its [Sum], where Whole is false.
+	// Replied is the sum of the reply ([Sum].Replied), where Whole is false.
 	Replied uint64
 }
 
@@ -166,7 +166,7 @@ func (j *journal) reply(m *message, state [][]byte) (*flower.Reply, error) {
 		return nil, err
 	}
 	// The digest of the content stands for the content, which the journal does not have.
-	isSameMessage := e.Node == m.sent.Node && e.Type == m.sent.Type && e.Content == m.content
+	isSameMessage := e.Node == m.sent.Node && e.Type == m.sent.Type && e.Content == m.contentDigest
 	if !isSameMessage {
 		return nil, fmt.Errorf(
 			"the ServerApp %w: its message %d, %s to node %d, differs from the one that it sent before "+
@@ -188,18 +188,18 @@ func (j *journal) reply(m *message, state [][]byte) (*flower.Reply, error) {
 	return &e.Reply, nil
 }
 
-// recordReply records that a client answered message m with reply, whose digest is replied. state is what the
+// recordReply records that a client answered message m with reply, whose sum is replySum. state is what the
 // node kept before the message. The record holds the whole reply or, once the journal has reached its limit, the digest
 // alone. If an earlier attempt has a record of the message, nothing is written, and the
 // reply must have the digest of that record: otherwise recordReply returns an error that wraps [ErrNotRepeated].
-func (j *journal) recordReply(m *message, state [][]byte, reply *flower.Reply, replied uint64) error {
+func (j *journal) recordReply(m *message, state [][]byte, reply *flower.Reply, replySum uint64) error {
 	before, ok, err := j.read(m.number)
 	if err != nil {
 		return err
 	}
 	// A record with a whole reply answers its message, so this one has the digest alone ([journal.reply]).
 	if ok {
-		if before.Replied != replied {
+		if before.Replied != replySum {
 			return fmt.Errorf(
 				"the ClientApp %w: its reply to message %d, %s at node %d, differs from the one before",
 				ErrNotRepeated,
@@ -214,7 +214,7 @@ func (j *journal) recordReply(m *message, state [][]byte, reply *flower.Reply, r
 		Number:  m.number,
 		Node:    m.sent.Node,
 		Type:    m.sent.Type,
-		Content: m.content,
+		Content: m.contentDigest,
 		Reply:   *reply,
 		Whole:   j.size < j.limit,
 	}
@@ -225,7 +225,7 @@ func (j *journal) recordReply(m *message, state [][]byte, reply *flower.Reply, r
 	e.SameState = sameBlobs(state, reply.State)
 	// Past the limit, the digest alone is kept, to check the reply of a later attempt.
 	if !e.Whole {
-		e.Replied = replied
+		e.Replied = replySum
 		return j.write(e, nil)
 	}
 	e.ContentSizes = blobSizes(reply.Content)
@@ -250,15 +250,16 @@ func blobSizes(blobs [][]byte) []int {
 // operating system has the record, so that it outlives this process (though not a failure of the
 // machine).
 func (j *journal) write(e *entry, blobs [][]byte) error {
-	var head bytes.Buffer
-	// The frame takes the place of these bytes.
-	head.Write(make([]byte, framing.Size))
-	if err := gob.NewEncoder(&head).Encode(e); err != nil {
+	// The record begins with a frame: the length and the checksum of the entry and the blobs behind it. These bytes
+	// are its place.
+	var frameAndEntry bytes.Buffer
+	frameAndEntry.Write(make([]byte, framing.Size))
+	if err := gob.NewEncoder(&frameAndEntry).Encode(e); err != nil {
 		return err
 	}
-	record := framing.SealWith(head.Bytes(), blobs)
+	sealed := framing.SealWith(frameAndEntry.Bytes(), blobs)
 	// Nobody reads the record while this process lives.
-	n, err := uncached.WriteAt(j.file, slices.Concat([][]byte{record}, blobs), j.size)
+	n, err := uncached.WriteAt(j.file, slices.Concat([][]byte{sealed}, blobs), j.size)
 	j.size += n
 	if err != nil {
 		return fmt.Errorf("the journal of replies: %w", err)

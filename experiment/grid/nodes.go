@@ -25,7 +25,7 @@ func (p *player) serveNext(client int) error {
 		if err != nil {
 			return err
 		}
-		// The journal has no reply, so a process serves the message; settle takes its result.
+		// The journal has no reply, so a process serves the message; awaitServed takes its result.
 		if reply == nil {
 			n.busy = true
 			p.serving++
@@ -69,7 +69,7 @@ func (p *player) awaitServed(ctx context.Context) error {
 		if r.Err != nil {
 			return r.Err
 		}
-		// Served messages are recorded and placed, and their clients take the next.
+		// The reply is recorded, the end of its message is put on the clock, and the client takes its next message.
 		m := p.messages[r.Task.Number]
 		p.nodes[m.client].busy = false
 		// Only of some messages the processor time is measured.
@@ -80,11 +80,11 @@ func (p *player) awaitServed(ctx context.Context) error {
 				p.result.Measured = append(p.result.Measured, Measured{r.Reply.Steps, r.Reply.Seconds})
 			}
 		}
-		replied := sumOfReply(r.Reply)
-		if err := p.journal.recordReply(m, p.nodes[m.client].state, r.Reply, replied); err != nil {
+		replySum := sumOfReply(r.Reply)
+		if err := p.journal.recordReply(m, p.nodes[m.client].state, r.Reply, replySum); err != nil {
 			return err
 		}
-		if err := p.scheduleEnd(m, r.Reply, replied); err != nil {
+		if err := p.scheduleEnd(m, r.Reply, replySum); err != nil {
 			return err
 		}
 		if err := p.serveNext(m.client); err != nil {
@@ -95,11 +95,11 @@ func (p *player) awaitServed(ctx context.Context) error {
 }
 
 // scheduleEnd decides when and how message m ends, now that a process or the journal has given its reply, whose sum is
-// replied, and schedules that end on the virtual clock. It depends on when the node is free, on the laws of its
+// replySum, and schedules that end on the virtual clock. It depends on when the node is free, on the laws of its
 // device, on the local steps and on the sizes alone, never on how long the process took.
-func (p *player) scheduleEnd(m *message, reply *flower.Reply, replied uint64) error {
+func (p *player) scheduleEnd(m *message, reply *flower.Reply, replySum uint64) error {
 	m.reply = reply
-	if err := p.checkRepeated(m, replied); err != nil {
+	if err := p.checkRepeated(m, replySum); err != nil {
 		return err
 	}
 	// Its content was served, is needed no more, and may be large.
@@ -107,7 +107,7 @@ func (p *player) scheduleEnd(m *message, reply *flower.Reply, replied uint64) er
 	n := &p.nodes[m.client]
 	// The node takes it once it is free and available, one message after the other.
 	m.begins = p.availableFrom(m.client, max(m.pushed, n.free))
-	// Unless plan finds better, the message expires: its node takes it up too late, or never.
+	// Unless planMessage finds better, the message expires: its node takes it up too late, or never.
 	m.fate = expired
 	m.ends = m.expires
 	// A message that its node takes up in time has a plan; any other simply expires.
@@ -135,9 +135,9 @@ func (p *player) scheduleEnd(m *message, reply *flower.Reply, replied uint64) er
 }
 
 // planMessage draws how long node n takes to download message m, to compute and to upload the reply, by
-// the laws of its device, and sets the message's fate and end and the time from which on the node
-// is free. m.begins must lie before m.expires. A reply that comes too late leaves the fate as it
-// is, expired, although the node was busy with it and keeps the new state.
+// the laws of its device, and sets the time from which on the node is free. It is called with the fate expired and the
+// end m.expires, and changes both if the reply arrives or a dropout is reported before. m.begins must lie before
+// m.expires. For a reply that comes too late both stay, although the node was busy with it and keeps the new state.
 func (p *player) planMessage(m *message, n *node) (err error) {
 	// An error carries no content, whatever its text: it takes a fixed size on the link.
 	size := m.reply.Size
@@ -171,7 +171,7 @@ func (p *player) planMessage(m *message, n *node) (err error) {
 }
 
 // dropsOut reports whether the node leaves while it serves the message, so that it never replies.
-// It is known once the message was placed on the clock.
+// It is known once scheduleEnd has decided how the message ends.
 func (m *message) dropsOut() bool { return m.plan.Dropout != fleet.NoPhase }
 
 // availableFrom returns the first virtual time from t on at which the client with this index is

@@ -121,12 +121,12 @@ type message struct {
 	expires round.Time
 	// ordinal is the number of the message at its node, from 1.
 	ordinal int
-	// content is the digest of its content, downBytes the content's size on a link, config the
+	// contentDigest is the digest of its content, downBytes the content's size on a link, config the
 	// numbers of its configuration, and secure says that it belongs to SecAgg+.
-	content   [sha256.Size]byte
-	downBytes int64
-	config    map[string]float64
-	secure    bool
+	contentDigest [sha256.Size]byte
+	downBytes     int64
+	config        map[string]float64
+	secure        bool
 
 	// The following are known once a process has served it.
 
@@ -143,8 +143,9 @@ type message struct {
 	// arrived says that the clock has reached ends, delivered that the server has the reply, and
 	// abandoned that the server has stopped waiting for it.
 	arrived, delivered, abandoned bool
-	// reported says that its round is over and has reported it as one that nobody waits for.
-	reported bool
+	// forgotten says that its round is over and has reported it as one that nobody waits for, so that its reply was
+	// dropped.
+	forgotten bool
 }
 
 // isError reports whether the reply is an error that the node's app raised. The message must have
@@ -218,11 +219,12 @@ type player struct {
 	// nodes are all clients by their index, which is also the number of their partition of the
 	// data.
 	nodes []node
-	// messages are those that are not delivered, by number. last is the last number.
-	messages map[uint64]*message
-	last     uint64
-	// results are what the processes have served, and serving the number of messages that they
-	// have.
+	// messages are those that are not delivered, by number. lastNumber is the number of the last one that was
+	// pushed, 0 before the first.
+	messages   map[uint64]*message
+	lastNumber uint64
+	// results receives what the processes have made of their messages, and serving is the number of messages that
+	// they have and of which no result was taken yet.
 	results chan flower.Result
 	serving int
 
@@ -390,20 +392,20 @@ func (p *player) push(list []flower.Message) error {
 			// As in flwr, a message to a node that does not exist gets no number.
 			continue
 		}
-		p.last++
-		numbers[i] = p.last
+		p.lastNumber++
+		numbers[i] = p.lastNumber
 		// What is known of the message now is kept apart, since its content is dropped once served.
 		m := &message{
-			number:  p.last,
+			number:  p.lastNumber,
 			sent:    sent,
 			client:  client,
 			pushed:  p.now,
-			expires: p.after(sent.TTL),
+			expires: p.timeAfter(sent.TTL),
 
-			content:   sent.Content.Digest,
-			downBytes: sent.Content.Size,
-			config:    sent.Content.Config,
-			secure:    strings.Contains(sent.Content.Text, secureRecord),
+			contentDigest: sent.Content.Digest,
+			downBytes:     sent.Content.Size,
+			config:        sent.Content.Config,
+			secure:        strings.Contains(sent.Content.Text, secureRecord),
 		}
 		p.messages[m.number] = m
 		// A message that trains may begin a round, which must be open before the message joins it.
@@ -425,9 +427,9 @@ func (p *player) push(list []flower.Message) error {
 	return p.server.AnswerPush(int64(p.now), numbers)
 }
 
-// after returns the virtual time that lies this many seconds from now, rounded to nanoseconds.
+// timeAfter returns the virtual time that lies this many seconds from now, rounded to nanoseconds.
 // Negative seconds are now, and a time beyond the clock's end, or NaN seconds, is [simclock.Never].
-func (p *player) after(seconds float64) round.Time {
+func (p *player) timeAfter(seconds float64) round.Time {
 	ns := seconds * 1e9
 	if !(ns < float64(round.MaxTime-p.now)) {
 		return simclock.Never
@@ -582,10 +584,11 @@ func (p *player) advance(ctx context.Context, to round.Time) error {
 func (p *player) pop() {
 	event, _ := p.clock.Pop()
 	p.now = max(p.now, event.At)
-	// Its message is there until it is delivered, which needs this event.
+	// A message can be delivered only after this event, so it is still there.
 	m := p.messages[event.Task]
 	m.arrived = true
-	if m.reported {
+	// Nobody will ask for it.
+	if m.forgotten {
 		delete(p.messages, m.number)
 	}
 }

@@ -147,7 +147,8 @@ func (p *player) begin(number int) error {
 // count as ended. Otherwise those on their way stay open for a later round.
 func (p *player) closeRound(last bool) error {
 	r := &p.rounds
-	// NaN is what is not known yet: count finds the rate, and the app's scores may tell losses.
+	// NaN is what is not known yet. The first message that trains and names a learning rate sets it (count), and
+	// the observer may find losses among the app's scores.
 	report := Round{
 		Report: round.Report{
 			Round:          r.number,
@@ -163,23 +164,8 @@ func (p *player) closeRound(last bool) error {
 		Central:  r.central,
 	}
 	ended := r.takeEnded(last)
-	for _, m := range ended {
-		t := p.taskOf(m)
-		// Messages that evaluate or query are probes and do not count in the cohort.
-		if m.trains() {
-			p.count(&report.Report, m, t.Outcome)
-		} else {
-			report.Candidates++
-		}
-		if p.Observer.Task != nil {
-			if err := p.Observer.Task(t); err != nil {
-				return err
-			}
-		}
-		// The server may still ask for it in vain; its reply need not be kept.
-		if m.abandoned && !m.delivered {
-			p.forget(m)
-		}
+	if err := p.reportMessages(ended, &report.Report); err != nil {
+		return err
 	}
 	r.train = nil
 	r.evaluate = nil
@@ -205,6 +191,29 @@ func (p *player) closeRound(last bool) error {
 	return p.Observer.Round(&report)
 }
 
+// reportMessages counts messages that have ended in the report of their round, and hands each to the observer.
+func (p *player) reportMessages(ended []*message, report *round.Report) error {
+	for _, m := range ended {
+		t := p.taskOf(m)
+		// Messages that evaluate or query are probes and do not count in the cohort.
+		if m.trains() {
+			p.count(report, m, t.Outcome)
+		} else {
+			report.Candidates++
+		}
+		if p.Observer.Task != nil {
+			if err := p.Observer.Task(t); err != nil {
+				return err
+			}
+		}
+		// The server has stopped waiting for the reply, which need not be kept. It may still ask for it in vain.
+		if m.abandoned && !m.delivered {
+			p.forget(m)
+		}
+	}
+	return nil
+}
+
 // takeEnded takes the messages that have ended out of the open ones, and returns them. last says that the app has
 // finished, so that all have. Otherwise those that the server still waits for, or may ask for, stay open.
 func (r *rounds) takeEnded(last bool) (ended []*message) {
@@ -226,7 +235,7 @@ func (r *rounds) takeEnded(last bool) (ended []*message) {
 // for. A server that asks for it anyway gets an error. If the clock has passed the message's end,
 // the message itself is dropped, too; otherwise pop drops it then.
 func (p *player) forget(m *message) {
-	m.reported = true
+	m.forgotten = true
 	m.reply.Drop()
 	m.reply = &flower.Reply{Raised: "its round is over", Code: codeExpired}
 	if m.arrived {

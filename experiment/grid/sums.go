@@ -19,7 +19,7 @@ type Sum struct{ Asked, Replied uint64 }
 // sumOfMessage returns a hash (XXH64, seed 0) of what the server sent with message m.
 func sumOfMessage(m *message) uint64 {
 	asked := xxhash.New()
-	fmt.Fprintf(asked, "%d %s %x", m.sent.Node, m.sent.Type, m.content)
+	fmt.Fprintf(asked, "%d %s %x", m.sent.Node, m.sent.Type, m.contentDigest)
 	return asked.Sum64()
 }
 
@@ -38,10 +38,10 @@ func sumOfReply(reply *flower.Reply) uint64 {
 	return replied.Sum64()
 }
 
-// checkRepeated notes the sum of message m, which got a reply with the sum replied. If the run repeats an earlier one,
+// checkRepeated notes the sum of message m, which got a reply with the sum replySum. If the run repeats an earlier one,
 // both must be as they were then: otherwise the error wraps [ErrNotRepeated] and names the message.
-func (p *player) checkRepeated(m *message, replied uint64) error {
-	sum := Sum{sumOfMessage(m), replied}
+func (p *player) checkRepeated(m *message, replySum uint64) error {
+	sum := Sum{sumOfMessage(m), replySum}
 	// Messages count from 1, and may be served in another order. The place of one that is not served is zero.
 	for uint64(len(p.result.Sums)) < m.number {
 		p.result.Sums = append(p.result.Sums, Sum{})
@@ -67,7 +67,8 @@ func (p *player) checkRepeated(m *message, replied uint64) error {
 	return nil
 }
 
-// notRepeated returns the error of message m that is not as it was before: who does not repeat itself, in what.
+// notRepeated returns the error of message m, or of its reply, that is not as it was before. who is the ServerApp or
+// the ClientApp, what names what differs, and place is the word before the node: to for a message, at for a reply.
 func notRepeated(who, what string, m *message, place string) error {
 	return fmt.Errorf(
 		"the %s %w: %s %d, %s %s node %d, differs from the one before",

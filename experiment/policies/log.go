@@ -71,7 +71,7 @@ func (s *Set) Remember(dir string) error {
 	}
 	// Of equal questions the last answer counts.
 	err := readLog(dir, maxReadBytes, func(d *decision) error {
-		s.known[d.key()] = d
+		s.remembered[d.key()] = d
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {

@@ -30,8 +30,8 @@ type Set struct {
 	err error
 	// record takes a line for each decision; nil: none are kept now.
 	record io.Writer
-	// known are the answers of an earlier attempt, by [decision.key].
-	known map[string]*decision
+	// remembered are the decisions of an earlier attempt of the run, by [decision.key].
+	remembered map[string]*decision
 }
 
 // decision is a question to a policy with its answer, a line of policies.jsonl. It has all that is
@@ -78,20 +78,20 @@ func Open(ctx context.Context, c *config.Config, notice func(string)) (*Set, err
 	return open(ctx, c, notice)
 }
 
-// open is [Open] with variables that are added to the processes' environment, each NAME=VALUE:
-// [Verify] changes the order of sets by one. notice may be nil.
-func open(ctx context.Context, c *config.Config, notice func(string), marks ...string) (*Set, error) {
+// open is [Open] with variables that are added to the processes' environment, each NAME=VALUE. [Verify] sets one with
+// which Python has another order of sets. notice may be nil.
+func open(ctx context.Context, c *config.Config, notice func(string), variables ...string) (*Set, error) {
 	if !Any(c) {
 		return nil, nil
 	}
 	// An interrupted run ends between two steps, so a question under way is still answered.
-	s := &Set{ctx: context.WithoutCancel(ctx), known: map[string]*decision{}}
+	s := &Set{ctx: context.WithoutCancel(ctx), remembered: map[string]*decision{}}
 	// Each component that is a policy gets an asker, and with it a process.
 	err := policy.Bind(reflect.ValueOf(c).Elem(), func(key string, p policy.Policy) (policy.Asker, error) {
 		a := &asker{
 			set:      s,
 			key:      key,
-			program:  &program{policy: p, notice: notice, marks: marks},
+			program:  &program{policy: p, notice: notice, variables: variables},
 			answered: map[string]json.RawMessage{},
 			recorded: slices.Contains(trainingKinds, p.Kind()),
 		}
@@ -264,19 +264,20 @@ func (a *asker) ask(method string, question any, vectors *policy.Vectors, answer
 	if vectors != nil && len(vectors.Written) > 0 {
 		d.Written = digest(vectors.Written)
 	}
-	if err := a.keep(d); err != nil {
+	if err := a.writeRecord(d); err != nil {
 		a.fail(err)
 		return false
 	}
 	return a.decode(method, d.Answer, answer)
 }
 
-// answer returns the recorded answer to the question of d, or else that of the policy. The numbers that a
+// answer returns the answer that an earlier attempt of the run has recorded to the question of d, or else that of the
+// policy. The numbers that a
 // policy writes to vectors are not in the record, so a question with vectors is always put to the policy.
 func (a *asker) answer(d *decision, vectors *policy.Vectors) (json.RawMessage, error) {
-	known := a.set.known[d.key()]
-	if known != nil && vectors == nil {
-		return known.Answer, nil
+	earlier := a.set.remembered[d.key()]
+	if earlier != nil && vectors == nil {
+		return earlier.Answer, nil
 	}
 	return a.program.ask(a.set.ctx, d.Method, d.Question, vectors)
 }
@@ -299,9 +300,9 @@ func (a *asker) decode(method string, text json.RawMessage, answer any) bool {
 	return true
 }
 
-// keep writes decision d to the record as one line of JSON, if the set has a record and the asker's
+// writeRecord writes decision d to the record as one line of JSON, if the set has a record and the asker's
 // decisions belong to it.
-func (a *asker) keep(d *decision) error {
+func (a *asker) writeRecord(d *decision) error {
 	if a.set.record == nil || !a.recorded {
 		return nil
 	}

@@ -101,8 +101,8 @@ func (e *exception) Error() string { return e.Text }
 type program struct {
 	// policy has the file, the class and the limits of the policy.
 	policy policy.Policy
-	// marks are variables of the environment that come behind all others.
-	marks []string
+	// variables are added to the environment of the process, each NAME=VALUE.
+	variables []string
 	// notice takes lines for the user, such as what the process prints; it may be nil.
 	notice func(string)
 
@@ -145,7 +145,7 @@ func (p *program) start(ctx context.Context) error {
 	// The package fedpace is found in the library, and the module policy runs the user's file.
 	process, err := child.Start(child.Options{
 		Words:       []string{interpreter(), "-B", "-c", "from fedpace.policy import main; main()"},
-		Environment: child.PythonEnvironment(library, 1, append([]string{"FEDPACE_POLICY=1"}, p.marks...)...),
+		Environment: child.PythonEnvironment(library, 1, append([]string{"FEDPACE_POLICY=1"}, p.variables...)...),
 		MaxReply:    maxReply,
 		Notice: func(line string) {
 			if p.notice != nil {

@@ -49,13 +49,13 @@ type Timing struct {
 	Fleet *fleet.Fleet
 	// Bits is the size of a task's two transfers.
 	Bits fleet.Bits
-	// Grid is the virtual time from one evaluation to the next; 0: they are by rounds. It is
+	// EvaluationInterval is the virtual time from one evaluation to the next; 0: they are by rounds. It is
 	// for whoever plays the run to set.
-	Grid round.Time
-	// Carbon is what the grid emits and costs; nil: it is not known.
+	EvaluationInterval round.Time
+	// Carbon is what the electrical grid emits and costs; nil: it is not known.
 	Carbon *carbon.Trace
-	// EqualUse is what fixed K uses in the rounds with which the run is to be equal; the zero value:
-	// it is equal in virtual time, or not at all. It is for whoever plays the run to set.
+	// EqualUse is the run's budget where stop.equal gives it one: what all clients together use in as many rounds of
+	// fixed K as stop.equal_runtime_rounds says. It is zero in other runs. It is for whoever plays the run to set.
 	EqualUse round.Used
 }
 

@@ -73,7 +73,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Window:          schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == config.FromFirst},
 		Plateau:         schedule.PlateauConfig{Patience: c.Schedule.Patience, MinDelta: c.Schedule.MinDelta},
 		Train:           c.Train,
-		Evaluate:        metric.Timetable{Every: c.Evaluate.Every, Grid: int64(p.Grid)},
+		Evaluate:        metric.Timetable{Every: c.Evaluate.Every, Grid: int64(p.EvaluationInterval)},
 		EvaluateClients: metric.Timetable{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
 		Metrics:         p.Metrics,
 		Quality:         p.Quality,
@@ -88,7 +88,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		PrivateLosses: c.Privacy.On() || c.Privacy.Local.On() || c.Privacy.Distributed.On(),
 	}
 	// Evaluation by virtual time takes the place of evaluation by rounds.
-	if p.Grid > 0 {
+	if p.EvaluationInterval > 0 {
 		r.Evaluate.Every = 0
 	}
 	// Schedules know K_0, eta_0 and, for some of them, the constants of the theory.

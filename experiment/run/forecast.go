@@ -33,7 +33,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	// here, too.
 	limit, err := p.limit(ctx, nil)
 	if err == nil {
-		err = p.setGrid(ctx)
+		err = p.setEvaluationInterval(ctx)
 	}
 	if err != nil {
 		return f, err

@@ -213,7 +213,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	if err != nil {
 		return s, err
 	}
-	if err := p.setGrid(ctx); err != nil {
+	if err := p.setEvaluationInterval(ctx); err != nil {
 		return s, err
 	}
 	e, err := startEngine(ctx, p)
@@ -415,17 +415,17 @@ func (p *experiment) limit(ctx context.Context, from *checkpoint.Checkpoint) (li
 	return limit, nil
 }
 
-// setGrid sets p.Grid, the virtual time between two evaluations, if evaluate.every_seconds asks for
-// one in place of a number of rounds.
-func (p *experiment) setGrid(ctx context.Context) (err error) {
+// setEvaluationInterval sets p.EvaluationInterval, the virtual time from one evaluation to the next, if
+// evaluate.every_seconds asks for one in place of a number of rounds.
+func (p *experiment) setEvaluationInterval(ctx context.Context) (err error) {
 	e := &p.Config.Evaluate
 	switch {
 	case e.EverySeconds == 0 || !p.Config.Train:
-	// The grid is the time that rounds of fixed K take between two evaluations.
+	// It is the time that as many rounds of fixed K take as evaluate.every says.
 	case e.EverySeconds == config.AsFixed:
-		p.Grid, err = p.fixedRuntime(ctx, e.Every)
+		p.EvaluationInterval, err = p.fixedRuntime(ctx, e.Every)
 	default:
-		p.Grid, err = problem.VirtualTime(e.EverySeconds)
+		p.EvaluationInterval, err = problem.VirtualTime(e.EverySeconds)
 	}
 	if err != nil {
 		return fmt.Errorf("evaluate.every_seconds: %w", err)

@@ -81,6 +81,7 @@ func (r *run) snapshot() ([]byte, error) {
 
 // shownRounds shows the rounds of a run to a hub, in their order.
 type shownRounds struct {
+	// hub has what the run's page shows.
 	hub *live.Hub
 	// next returns the next round of rounds.csv; false at the end.
 	next func() (folder.Progress, error, bool)
@@ -88,9 +89,9 @@ type shownRounds struct {
 	state folder.RunState
 }
 
-// showUpTo shows the next rounds up to that of number last, and that one with its tasks in the log, logged. A last
-// of 0 stands for all rounds that are left, which are shown without tasks. more is false once there are no
-// further rounds.
+// showUpTo shows the next rounds of rounds.csv, those that s.next gives, up to that of number last, and that one with
+// its tasks in the event log, logged. A last of 0 stands for all rounds that are left, which are shown without tasks.
+// more is false once there are no further rounds.
 func (s *shownRounds) showUpTo(last int, logged *metrics.Round) (more bool, err error) {
 	for {
 		now, err, ok := s.next()

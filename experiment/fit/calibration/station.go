@@ -167,8 +167,9 @@ func (d *deviceSession) measure(ctx context.Context) (_ *Measured, err error) {
 func (d *deviceSession) transferAll(ctx context.Context, round int) (all []calibrate.Transfer, err error) {
 	sizes := len(d.models)
 	for i := range sizes {
+		// The size with which a round begins is the one behind that of the round before.
 		size := (i + round + sizes) % sizes
-		// The smallest model shows the delay alone, so it needs no pause before it.
+		// The smallest model, of one value, shows the delay alone, so it needs no pause before it.
 		if len(d.models[size]) > 1 {
 			if err := calibrate.Pause(ctx, d.config.Pause); err != nil {
 				return all, err
@@ -198,7 +199,7 @@ func (d *deviceSession) transfer(ctx context.Context, model int) (measured calib
 	sent := time.Now()
 	for {
 		if mayBeLost {
-			if err := d.gateway.SendTask(0, d.task); err != nil {
+			if err := d.gateway.SendTask(onlyDevice, d.task); err != nil {
 				return measured, err
 			}
 		}
@@ -216,14 +217,14 @@ func (d *deviceSession) transfer(ctx context.Context, model int) (measured calib
 			return measured, context.Cause(ctx)
 		case err != nil && !errors.Is(err, context.DeadlineExceeded):
 			return measured, err
-		case time.Since(d.gateway.LastHeard(0)) > d.config.Silence, time.Since(sent) > taskLimit:
+		case time.Since(d.gateway.LastHeard(onlyDevice)) > d.config.Silence, time.Since(sent) > taskLimit:
 			return measured, errSilent
 		}
 		// A device that works on the task would send its message over, and its upload would look slower
 		// than those of a run, in which such a task is not sent again either. Without an error and without an
 		// update the device has joined anew, and may have lost the task.
 		rejoined := err == nil
-		mayBeLost = rejoined || !d.gateway.WorksOnTask(0)
+		mayBeLost = rejoined || !d.gateway.WorksOnTask(onlyDevice)
 	}
 }
 

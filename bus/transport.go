@@ -272,10 +272,10 @@ type RawMessage struct {
 	// Reply is the subject for the answer; empty if the sender wants none.
 	Reply string
 	Data  []byte
-	// Relayed says that the message is a server's answer to a request of another
-	// client. A device may ask for models, and a server does not check on which subject
-	// the device wants the answer. Such a message must be ignored.
-	Relayed bool
+	// Misdirected says that the message is a server's answer to a request of another client. A device may ask for
+	// models, and a server does not check on which subject the device wants the answer. Such a message must be
+	// ignored.
+	Misdirected bool
 }
 
 // Subscription is a line's subscription to a subject.

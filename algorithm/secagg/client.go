@@ -90,6 +90,7 @@ func NewClient(
 		maskPartners: map[int]bool{},
 	}
 	var err error
+	// The self-mask follows from the seed, and the masks that pairs share from the mask secret.
 	x.seed, err = newSecret(random)
 	if err != nil {
 		return nil, err
@@ -98,6 +99,7 @@ func NewClient(
 	if err != nil {
 		return nil, err
 	}
+	// The share key encrypts the shares of these two that neighbours get.
 	var drawn [keyBytes]byte
 	if _, err := io.ReadFull(random, drawn[:]); err != nil {
 		return nil, fmt.Errorf("secagg: draw a key: %w", err)

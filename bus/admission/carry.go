@@ -25,12 +25,13 @@ func (x *session) carryUnlimited() {
 	downstream.Wait()
 }
 
-// carryAll copies everything from src to dst: first what the reader has buffered of src, then the rest.
-func carryAll(dst io.Writer, read *bufio.Reader, src io.Reader) {
+// carryAll copies to dst everything that comes from src, until either ends: first what buffered, a reader of src,
+// holds already, then the rest.
+func carryAll(dst io.Writer, buffered *bufio.Reader, src io.Reader) {
 	b := make([]byte, 64<<10)
-	if n := read.Buffered(); n > 0 {
+	if n := buffered.Buffered(); n > 0 {
 		// A read of what is buffered never fails.
-		n, _ = read.Read(b[:n])
+		n, _ = buffered.Read(b[:n])
 		if _, err := dst.Write(b[:n]); err != nil {
 			return
 		}

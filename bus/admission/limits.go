@@ -100,6 +100,7 @@ func (a *addresses) forget() {
 		return
 	}
 	for origin, l := range a.byPrefix {
+		// A limiter with all its tokens has let no connection through for a while.
 		if l.Tokens() >= addressBurst {
 			delete(a.byPrefix, origin)
 		}

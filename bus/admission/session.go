@@ -71,6 +71,7 @@ func (s *Front) serve(c *connlimit.Conn) {
 		}
 		defer d.leave(c)
 	}
+	// The front admits only so many connections at a time, which Admit counts.
 	if !c.Admit() {
 		x.sendError(tooMany)
 		return

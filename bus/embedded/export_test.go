@@ -4,4 +4,4 @@ package embedded
 var Update = (*Embedded).update
 
 // Renewed reports whether the accounts' imports were changed an odd number of times.
-func (s *Embedded) Renewed() bool { return s.odd }
+func (s *Embedded) Renewed() bool { return s.tracesImports }

@@ -65,12 +65,12 @@ type Embedded struct {
 	// once ensures that the server is closed only once.
 	once sync.Once
 
-	// issued is the state of the authority's users that the server knows.
-	issued string
-	// odd alternates with each update of an account (see update).
-	odd      bool
-	stop     context.CancelFunc
-	watching sync.WaitGroup
+	// appliedUsers is the state of the authority's users (UsersState) that the server knows.
+	appliedUsers string
+	// tracesImports alternates with each update of an account (see update).
+	tracesImports bool
+	stop          context.CancelFunc
+	watching      sync.WaitGroup
 }
 
 // Start starts a server with JetStream and waits until it takes connections. Close it after use.
@@ -173,7 +173,7 @@ func (s *Embedded) options() (_ *server.Options, err error) {
 		NoSystemAccount: c.Authority == nil,
 	}
 	if c.Authority != nil {
-		s.issued = c.Authority.UsersState()
+		s.appliedUsers = c.Authority.UsersState()
 		text, err := c.Authority.ServerConfiguration()
 		if err == nil {
 			err = options.ProcessConfigString(text)
@@ -257,15 +257,15 @@ const revocationEvery = time.Second
 // connections with revoked credentials. What fails is tried again at the next tick.
 func (s *Embedded) watchRevocations(ctx context.Context) {
 	for range bus.Ticks(ctx, revocationEvery) {
-		issued := s.config.Authority.UsersState()
-		if issued == s.issued {
+		users := s.config.Authority.UsersState()
+		if users == s.appliedUsers {
 			continue
 		}
 		if err := s.config.Authority.Revocations(s.update); err != nil {
 			s.log.Errorf("revocations: %v", err)
 			continue
 		}
-		s.issued = issued
+		s.appliedUsers = users
 	}
 }
 
@@ -295,8 +295,8 @@ func (s *Embedded) update(c *jwt.AccountClaims, token string) error {
 	// meaning here is changed each time.
 	for _, i := range c.Imports {
 		if i.Type == jwt.Stream {
-			s.odd = !s.odd
-			i.AllowTrace = s.odd
+			s.tracesImports = !s.tracesImports
+			i.AllowTrace = s.tracesImports
 		}
 	}
 	s.server.UpdateAccountClaims(account, c)

@@ -328,8 +328,8 @@ func (d *Device) queueCall(arrival deviceArrival) {
 func (d *Device) readArrival(m *bus.RawMessage) (arrival deviceArrival, ok bool) {
 	arrival = deviceArrival{received: time.Now(), task: new(bus.Task)}
 	arrival.run, ok = subject.RunOfTask(m.Subject, d.config.ID)
-	// A relayed message is a server's answer to a request of another client, not a message of the run.
-	if !ok || m.Relayed {
+	// A misdirected message is a server's answer to a request of another client, not a message of the run.
+	if !ok || m.Misdirected {
 		return arrival, false
 	}
 	joinsAny := d.config.Run == ""
@@ -440,7 +440,7 @@ func Calls(ctx context.Context, line bus.Line, id string, called func(run, versi
 	var runs []string
 	sub, err := line.Subscribe(subject.Device("*", id, subject.Task), nil, func(m *bus.RawMessage) {
 		run, ok := subject.RunOfTask(m.Subject, id)
-		if !ok || m.Relayed {
+		if !ok || m.Misdirected {
 			return
 		}
 		isNew := names.CheckToken("run", run) == nil && !slices.Contains(runs, run)

@@ -36,7 +36,7 @@ func deviceTask(n uint64) *bus.Task {
 // A device may name any subject for the answers to its requests, another device's
 // task subject among them. Neither the server's answers (chunks of models, which
 // read as tasks) nor the gateway's move the other device.
-func TestDevice_RelayedAnswers(t *testing.T) {
+func TestDevice_MisdirectedAnswers(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	large := make([]float32, 1<<18+7) // three chunks
 	for _, m := range [][]float32{model, large} {

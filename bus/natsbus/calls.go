@@ -162,7 +162,7 @@ func (t *callTable) find(part *bus.CallPart, client int) *openCall {
 func (c *Coordinator) readPart(m *nats.Msg, verb string) (p *bus.CallPart, client int, ok bool) {
 	client, ok = c.subject.Client(m.Subject, verb)
 	p = new(bus.CallPart)
-	if !ok || natsconn.Relayed(m) || bus.UnmarshalSealed(m.Data, p) != nil {
+	if !ok || natsconn.IsMisdirected(m) || bus.UnmarshalSealed(m.Data, p) != nil {
 		c.ignored.Add(1)
 		return nil, 0, false
 	}
@@ -308,7 +308,7 @@ func (s *callServer) onCall(m *nats.Msg) {
 	h := s.host
 	client, ok := s.clients.Client(m.Subject, subject.MessageFor(h.config.Name))
 	announced := new(bus.Call)
-	if !ok || natsconn.Relayed(m) || bus.Unmarshal(m.Data, announced) != nil {
+	if !ok || natsconn.IsMisdirected(m) || bus.Unmarshal(m.Data, announced) != nil {
 		return
 	}
 	// The host joined an earlier attempt of the run, with another configuration.

@@ -40,7 +40,7 @@ func (c *Conn) WatchRuns(ctx context.Context, fn func(*bus.Announcement)) (stop 
 	sub, err := c.Listen(subject.Announce, "", func(m *nats.Msg) {
 		// A device may name this subject as the one for the answer to a request of its own, and so have the server
 		// send a message here.
-		if natsconn.Relayed(m) {
+		if natsconn.IsMisdirected(m) {
 			return
 		}
 		a := new(bus.Announcement)

@@ -300,7 +300,7 @@ func (c *Coordinator) Pending() int {
 }
 
 // Ignored returns the number of messages that did not count: plans on subjects that are no
-// simulated client's, plans that were relayed, and sums that were refused or repeated.
+// simulated client's, misdirected messages, and sums that were refused or repeated.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }
 
 // onInfo answers hosts that ask for the run's configuration, and takes their heartbeats, which are

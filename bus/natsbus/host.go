@@ -163,9 +163,8 @@ func (h *Host) presence(leaves bool) bus.Message {
 	}
 }
 
-// noteJob adds a job to those that the host works on if it has taken the job (taken), and otherwise removes it, since
-// the host is done with it. A job that was added is reported at once to the coordinator, which watches how long the
-// host needs.
+// noteJob notes that the host has taken a job, or is done with it if taken is false. A job that is taken is reported
+// at once to the coordinator, which watches how long the host needs.
 func (h *Host) noteJob(j *bus.Job, taken bool) {
 	h.holding.Lock()
 	// The order of the list does not matter; a job may end before others that were taken earlier.
@@ -194,7 +193,7 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 	// Messages of others on these subjects are ignored, but the plans so far may still have to be
 	// sent.
 	client, isSimulated := h.subjects.Client(m.Subject, verb)
-	if isSimulated && !natsconn.Relayed(m) {
+	if isSimulated && !natsconn.IsMisdirected(m) {
 		if err := h.addPlan(m, client, verb); err != nil {
 			h.end(err)
 			return
@@ -388,7 +387,8 @@ func (h *Host) repeatRequest(
 // times; after that the sum counts as refused, and the job is done again. The error is errElsewhere
 // if the coordinator cannot use the handle.
 func (h *Host) sumRequest(ctx context.Context, message *bus.Sum) (done bool, err error) {
-	// The connection copies the message before an attempt ends.
+	// The encoding gets memory that an earlier message has used. The next one may use it again when this request
+	// returns, since the connection copies what it sends.
 	memory, isUsed := h.sumMemory.Get().(*[]byte)
 	if !isUsed {
 		memory = new([]byte)

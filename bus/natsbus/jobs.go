@@ -108,7 +108,8 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 		msg:  m,
 		stop: stop,
 	}
-	h.noteJob(j, true)
+	const taken = true
+	h.noteJob(j, taken)
 	d.mark.Go(func() {
 		for range bus.Ticks(marking, consumer.CachedInfo().Config.AckWait/3) {
 			// Marks that are lost end in a second delivery of the job, which is harmless.
@@ -135,7 +136,8 @@ func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer,
 func (d *delivery) end() {
 	d.stop()
 	d.mark.Wait()
-	d.host.noteJob(d.job, false)
+	const taken = false
+	d.host.noteJob(d.job, taken)
 }
 
 // Done removes the job from the queue and waits until that is confirmed. It is called after SendSum

@@ -102,7 +102,7 @@ func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*ho
 // workers, and otherwise empty. first says that no host was present before. seenFence is the highest fencing token
 // that the sender has seen, noFence if it says none.
 func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool, seenFence uint64) {
-	if natsconn.Relayed(m) {
+	if natsconn.IsMisdirected(m) {
 		return "", false, noFence
 	}
 	var request bus.InfoRequest

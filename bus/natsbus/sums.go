@@ -359,11 +359,11 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return s, nil
 }
 
-// onSum handles one message of a sum. A message that completes a sum puts it into the mailbox, and
-// settle answers it later, as it does a repeat of such a sum. A relayed message is ignored, and every
+// onSum handles one message of a sum. A message that completes a sum puts it into the mailbox, and settle answers it
+// later, as it does a repeat of such a sum. A misdirected message (natsconn.IsMisdirected) is ignored, and every
 // other message is answered at once.
 func (d *sumCollector) onSum(m *nats.Msg) {
-	if natsconn.Relayed(m) {
+	if natsconn.IsMisdirected(m) {
 		d.ignored.Add(1)
 		return
 	}
@@ -442,8 +442,9 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	return d.undecided(o, complete, m), answerLater, ""
 }
 
-// undecided returns a complete sum of job o with the functions by which the coordinator decides on it. m is the
-// message that completed the sum, which the decision answers. Only the first decision counts.
+// undecided returns a complete sum of job o for the coordinator, with the functions Accept and Reject by which the
+// coordinator decides on it. The decision answers m, the message that completed the sum. Only the first decision
+// counts.
 func (d *sumCollector) undecided(o *openJob, complete *bus.Result, m *nats.Msg) *bus.ReceivedSum {
 	var once sync.Once
 	return &bus.ReceivedSum{

@@ -63,7 +63,7 @@ func (c *Coordinator) publishTask(client int, t *bus.Task, target placement.Targ
 // run, since the virtual clock would wait for that plan forever.
 func (c *Coordinator) onPlan(m *nats.Msg) {
 	client, ok := c.subject.Client(m.Subject, subject.Plan)
-	if !ok || natsconn.Relayed(m) {
+	if !ok || natsconn.IsMisdirected(m) {
 		c.ignored.Add(1)
 		return
 	}

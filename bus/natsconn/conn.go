@@ -297,7 +297,7 @@ func (c *Conn) Listen(subject, queue string, f nats.MsgHandler) (*nats.Subscript
 	return s, nil
 }
 
-// Relayed returns true for a message that is an answer of the server to another client's request. A
-// device may ask the server for models, and the server does not check on which subject the device
-// wants the answer. Only answers of the server have headers.
-func Relayed(m *nats.Msg) bool { return len(m.Header) > 0 }
+// IsMisdirected returns true for a message that is an answer of the server to another client's request, and so no
+// message of a run, whatever its subject is. A device may ask the server for models, and the server does not check on
+// which subject the device wants the answer. Only answers of the server have headers.
+func IsMisdirected(m *nats.Msg) bool { return len(m.Header) > 0 }

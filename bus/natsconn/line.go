@@ -25,10 +25,10 @@ func (c *Conn) Publish(subject string, data []byte) error { return c.nats.Publis
 func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)) (bus.Subscription, error) {
 	s, err := c.nats.Subscribe(subject, func(m *nats.Msg) {
 		f(&bus.RawMessage{
-			Subject: m.Subject,
-			Reply:   m.Reply,
-			Data:    m.Data,
-			Relayed: Relayed(m),
+			Subject:     m.Subject,
+			Reply:       m.Reply,
+			Data:        m.Data,
+			Misdirected: IsMisdirected(m),
 		})
 	})
 	if err != nil || b == nil {

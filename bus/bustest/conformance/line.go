@@ -63,7 +63,7 @@ func messagesReachSubscribers(t *testing.T, p *Bus) {
 	// The sender may change its memory again, and the receiver must not see that.
 	sent[0] = 'x'
 	for _, c := range []<-chan *bus.RawMessage{one, all} {
-		if m := take(t, c); m.Subject != "a.b.c" || string(m.Data) != "1" || m.Reply != "" || m.Relayed {
+		if m := take(t, c); m.Subject != "a.b.c" || string(m.Data) != "1" || m.Reply != "" || m.Misdirected {
 			t.Errorf("got %+v", m)
 		}
 	}

@@ -114,6 +114,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	reply, err := ask(ctx, h.conn, "sum", sumEvery, func(answer func(*bus.SumReply)) {
+		// The bus passes the sum on to the coordinator that has the lease.
 		if c := h.server.coordinator(); c != nil {
 			c.conn.receive("sum", func() {
 				c.receiveSum(w, func(s bus.Status, reason string) { answer(&bus.SumReply{Status: s, Reason: reason}) })

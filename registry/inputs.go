@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Inputs is all that the bits of a piece of work follow from: of a run, a run that this machine joins as a
@@ -138,8 +139,8 @@ func compareFiles(before, now []InputFile) (changes []Change) {
 type Own interface{ Identity() string }
 
 // SettingsOf lists the fields of a struct, those of structs within it too, by the names of the fields
-// with dots between them, in their order. A field that changes no result is tagged is:"inert" and
-// left out. It panics for a field whose text may not have all of its value: one that is not exported,
+// with dots between them, in their order. A field that changes no result has the attribute inert in its tag
+// is, and is left out. It panics for a field whose text may not have all of its value: one that is not exported,
 // or a pointer, function or map.
 func SettingsOf(options any) []Setting {
 	return appendSettings(nil, "", reflect.ValueOf(options))
@@ -157,7 +158,9 @@ func appendSettings(list []Setting, key string, v reflect.Value) []Setting {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			field := v.Type().Field(i)
-			if field.Tag.Get("is") == "inert" {
+			// The tag lists attributes, with commas between them.
+			isInert := slices.Contains(strings.Split(field.Tag.Get("is"), ","), "inert")
+			if isInert {
 				continue
 			}
 			name := field.Name

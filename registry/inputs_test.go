@@ -73,6 +73,7 @@ func TestSettingsOf_EveryField(t *testing.T) {
 		Deep  float64
 		Seen  bool
 		Inert *int `is:"inert"`
+		Out   *int `is:"null,inert,path"`
 	}
 	type options struct {
 		Seed  uint64

@@ -245,7 +245,7 @@ func (d *driver) applyEvent(ctx context.Context, event *round.Event, found *find
 		if report := d.config.Observer.Losses; report != nil {
 			report(effects.Train, event.Losses)
 		}
-	// It is the number of the round, 0 if clients were not measured.
+	// The clients were measured, too: the number of the round for which they were is not 0.
 	case event.Kind == round.Evaluated && effects.EvaluateClientsRound > 0:
 		if report := d.config.Observer.Clients; report != nil {
 			return report(effects.EvaluateClientsRound, found.scores)
@@ -328,7 +328,8 @@ func (d *driver) fillTask(message *bus.Task, task *round.Task) {
 		Joules:       task.Joules,
 		BatchPart:    task.BatchPart,
 	}
-	// Numbers on the bus begin with 1, because 0 means that there is none.
+	// The client may have the device and the availability of other clients. Their numbers begin with 1 on the bus,
+	// because 0 means that the client has its own.
 	if d.config.DeviceOf != nil && !d.devices.IsDevice(task.Client) {
 		device, presence := d.config.DeviceOf(task.Client)
 		message.Device = uint32(device + 1)

@@ -268,6 +268,7 @@ func (o *Option) Check(value reflect.Value) error {
 		}
 		value = value.Elem()
 	}
+	// The number for which the option has a word, such as 0 for the word fit, is allowed whatever the range is.
 	if o.Word != "" && value.Equal(reflect.ValueOf(o.WordIs).Convert(value.Type())) {
 		return nil
 	}

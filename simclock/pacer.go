@@ -26,9 +26,9 @@ func NewPacer(pace float64, now Time) *Pacer {
 	return &Pacer{pace: pace, origin: now, start: time.Now()}
 }
 
-// Wait returns when wall time has reached the virtual time t, or at once if t
-// is past. It returns the context's error if that ends first. A run that lags catches up, because all times are
-// counted from the same start.
+// Wait returns when wall time has reached the virtual time t, or at once if t is past or the pace is 0. It returns
+// the context's error if that ends first. A run that lags catches up, because all times are counted from the same
+// start.
 func (p *Pacer) Wait(ctx context.Context, t Time) error {
 	if err := ctx.Err(); err != nil || p.pace == 0 {
 		return err
@@ -51,6 +51,7 @@ func (p *Pacer) Wait(ctx context.Context, t Time) error {
 // wallTimeOf returns the wall time from the pacer's start to the virtual time t, at least 0 and at most the
 // largest Duration.
 func (p *Pacer) wallTimeOf(t Time) time.Duration {
+	// The pace is in virtual seconds per second of wall time.
 	ns := float64(t-p.origin) / p.pace
 	if ns >= math.MaxInt64 {
 		return math.MaxInt64

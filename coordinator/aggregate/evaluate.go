@@ -317,12 +317,14 @@ const (
 	sparseSamples = 64
 )
 
-// heldOutShardsAt divides the held-out samples that an evaluation at a virtual time takes into shards.
+// heldOutShardsAt divides into shards the held-out samples that an evaluation at a virtual time takes: a part of them
+// where samples arrive over time, otherwise EvaluatedSamples of them or all.
 func (a *Aggregator) heldOutShardsAt(at round.Time) []*bus.Shard {
 	if a.learning.MeasuredAt == nil {
 		return heldOutShards(a.learning.HeldOut, a.learning.EvaluatedSamples)
 	}
 	const all = 0
+	// Held-out samples arrive over time: those from first on, so many, are measured now.
 	first, count := a.learning.MeasuredAt(at)
 	shards := heldOutShards(count, all)
 	for _, shard := range shards {

@@ -116,6 +116,11 @@ func (t *Tree) Resume(now int64, id uint64, client int, unshared int64, remainin
 	link.setBound(now, t.level)
 	linkHandle := link.Resume(now, id, unshared, remaining)
 	t.update(now, int32(site))
+	return join(int32(site), linkHandle)
+}
+
+// join returns the handle of a transfer on the tree, which [split] takes apart again.
+func join(site, linkHandle int32) (handle uint64) {
 	return uint64(site)<<32 | uint64(uint32(linkHandle))
 }
 

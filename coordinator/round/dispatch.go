@@ -113,7 +113,7 @@ func (m *Machine) timerDue(timer Timer) error {
 func (m *Machine) RunsAhead(timer Timer) bool {
 	tasks := &m.tasks.simulated
 	if m.phase != Planning ||
-		m.overlapping == nil ||
+		!m.roundsOverlap() ||
 		m.config.Soonest <= 0 ||
 		m.transfers != nil ||
 		m.secure != nil ||
@@ -142,7 +142,7 @@ func (m *Machine) RunsAhead(timer Timer) bool {
 func (m *Machine) ClosesAfter() (after Time, ok bool) {
 	if m.config.Clients > 0 ||
 		m.phase != Planning ||
-		m.overlapping != nil ||
+		m.roundsOverlap() ||
 		closing.UsesLate(m.config.Late) {
 		return 0, false
 	}

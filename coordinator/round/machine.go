@@ -205,7 +205,7 @@ func (m *Machine) readRules() {
 	needsOfK := schedule.NeedsOf(config.K, config.Setup)
 	needsOfEta := schedule.NeedsOf(config.Eta, config.Setup)
 	// Rounds that overlap wait for no straggler.
-	waits := m.overlapping == nil
+	waits := !m.roundsOverlap()
 	m.perRound, _ = config.Closing.(closing.PerRound)
 	readsStragglers := needsOfK.Stragglers || needsOfEta.Stragglers
 	for _, component := range []any{config.Closing, config.Late, config.CohortFormula, config.BatchFormula} {
@@ -215,6 +215,10 @@ func (m *Machine) readRules() {
 	m.needsPace = needsOfK.Pace || needsOfEta.Pace
 	m.losses.testsChanges = (needsOfK.Changes || needsOfEta.Changes) && !config.PrivateLosses
 }
+
+// roundsOverlap reports whether rounds overlap by the closing rule: a client that has finished gets its next task
+// at once, whichever round is under way.
+func (m *Machine) roundsOverlap() bool { return m.overlapping != nil }
 
 // Phase returns what the machine waits for.
 func (m *Machine) Phase() Phase { return m.phase }

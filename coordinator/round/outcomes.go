@@ -148,7 +148,7 @@ func (m *Machine) endAll(o Outcome) {
 // isLate reports whether a task was issued in an earlier round than the one under way. Where rounds
 // overlap no task is late for that reason.
 func (m *Machine) isLate(t *TaskState) bool {
-	return int(t.Round) < m.round.Round && m.overlapping == nil
+	return int(t.Round) < m.round.Round && !m.roundsOverlap()
 }
 
 // issuedInRound returns how many tasks were issued in the round under way, ended or not. Unless rounds

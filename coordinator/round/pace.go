@@ -17,7 +17,7 @@ func (m *Machine) measurePace() {
 		return
 	}
 	length := round.Slowest
-	if m.overlapping == nil {
+	if !m.roundsOverlap() {
 		// The deadline may be later than the slowest update.
 		length = max(length, round.End-round.Start)
 	}

@@ -42,7 +42,7 @@ func (m *Machine) openRound() error {
 	if err := m.settleFormulas(progress); err != nil {
 		return err
 	}
-	if m.overlapping != nil {
+	if m.roundsOverlap() {
 		// Rounds overlap: this one begins at once, with tasks of earlier rounds. Other rounds have their deadline
 		// set when their tasks are placed on the clock.
 		m.setDeadline()
@@ -148,7 +148,7 @@ func (m *Machine) fillSlots() error {
 		return fmt.Errorf("round: virtual time passes %g years in round %d", MaxTime.Seconds()/(365.25*86400), r.Round)
 	}
 	// Where rounds overlap, a client that has finished is replaced at once. Otherwise a round has one cohort.
-	overlaps := m.overlapping != nil
+	overlaps := m.roundsOverlap()
 	if !overlaps && m.issuedInRound() == 0 {
 		// The round has waited for its first client until now.
 		r.Start = m.now
@@ -346,10 +346,10 @@ func (m *Machine) lossesQueried(losses []float64) error {
 // a timer for its end or, where clients share bandwidth, begins its first transfer. It does so in the order
 // of the tasks' numbers, so that the history of the run does not depend on the order in which plans arrive.
 func (m *Machine) placeTasks() error {
-	if m.secure != nil && m.overlapping == nil {
+	if m.secure != nil && !m.roundsOverlap() {
 		m.setUpSecure()
 	}
-	sharesTransfers := m.transfers != nil && m.config.SiteRounds == 0
+	sharesTransfers := m.transfers != nil && !m.config.sitesAddUp()
 	const isCandidate = false
 	// Clients that were chosen from candidates have downloaded the model as those.
 	hasModel := m.config.asksCandidates()
@@ -452,7 +452,7 @@ func (m *Machine) transferEnds(timer Timer) error {
 	if err != nil {
 		return err
 	}
-	if m.config.SiteRounds > 0 {
+	if m.config.sitesAddUp() {
 		s := &m.sites[m.sitePlace(siteOfTransfer(number))]
 		return m.siteTransferred(s, s.Transfer.Stage)
 	}
@@ -512,7 +512,7 @@ func (m *Machine) completeTask(task *TaskState, drops bool) error {
 	// A group of secure aggregation makes one round.
 	case m.groupEnds(task.Task):
 		return m.closeRound()
-	case m.config.SiteRounds > 0:
+	case m.config.sitesAddUp():
 		return m.siteTaskEnds(task, o)
 	case late:
 		// A late task closes no round. Its client may take part in a round that has found no client.
@@ -520,7 +520,7 @@ func (m *Machine) completeTask(task *TaskState, drops bool) error {
 			return nil
 		}
 	// Unless rounds overlap, a freed client is not given another task of the same round.
-	case m.overlapping == nil:
+	case !m.roundsOverlap():
 		isLast := m.tasks.current() == 0
 		if isLast || m.closingRule().Close(m.standing()) {
 			return m.closeRound()
@@ -589,15 +589,15 @@ func (r *RoundState) checkFruitless() error {
 // recovered.
 func (m *Machine) closeRound() error {
 	round := &m.round
-	if m.overlapping == nil {
+	if !m.roundsOverlap() {
 		m.endUnderWay()
 	}
 	m.cancelTimer(&m.deadline)
 	// The sums of sites have been recovered before they were sent.
-	isMasked := m.secure != nil && m.config.SiteRounds == 0
+	isMasked := m.secure != nil && !m.config.sitesAddUp()
 	if isMasked && round.Outcomes[Accepted] > 0 {
 		m.beginRecovery()
-		if m.overlapping == nil {
+		if !m.roundsOverlap() {
 			return nil
 		}
 		// While the sum is recovered, other clients work on their tasks.
@@ -801,6 +801,7 @@ func (m *Machine) nextRound() error {
 	report := m.report()
 	report.Used = m.stop.Used
 	m.effects.Report = report
+	// An order that learns from the rounds is told of each that has closed.
 	if m.sampling.following != nil {
 		m.sampling.following.Closed(report.Round, report.TrainingLoss)
 	}

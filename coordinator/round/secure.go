@@ -173,7 +173,7 @@ func (s *secure) add(task uint64, stages *Stages, plan *Plan) {
 // aggregation or, where rounds overlap, one of those that do their local steps before they join a group. A
 // device that has not finished the first stages has no e.Stages, and never joins a group.
 func (m *Machine) joinSecure(t *TaskState, e *Event) {
-	if m.overlapping != nil && e.Stages != nil {
+	if m.roundsOverlap() && e.Stages != nil {
 		m.secure.addWaiting(t.Task, e.Stages, &e.Plan)
 		return
 	}
@@ -248,7 +248,7 @@ func (s *secure) simulate(stage *secureStage) (end Time) {
 // members of each site go through the stages among themselves.
 func (m *Machine) setUpSecure() {
 	slices.SortFunc(m.secure.members, func(a, b SecureMember) int { return cmp.Compare(a.Task, b.Task) })
-	if m.config.SiteRounds > 0 {
+	if m.config.sitesAddUp() {
 		m.setUpSites()
 		return
 	}
@@ -266,9 +266,10 @@ func nothingDone(*SecureMember) Time { return 0 }
 // members are left.
 func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Time) {
 	secure := m.secure
-	// ends holds for each member when it has done the newest stage.
+	// ends holds for each member when it has done the newest stage. noteEnd notes this, or ends the task of a
+	// member that leaves in the stage.
 	ends := make([]Time, len(secure.members))
-	note := func(i int, at Time, leaves bool) {
+	noteEnd := func(i int, at Time, leaves bool) {
 		member := &secure.members[i]
 		if leaves {
 			m.endInSetUp(member.Task, at, Dropped)
@@ -284,7 +285,7 @@ func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Tim
 		takesPart:  takesPart,
 		duration:   func(member *SecureMember) Time { return member.Stages.Keys },
 		workBefore: workBefore,
-		done:       note,
+		done:       noteEnd,
 	})
 	count := m.endLate(ends, keysEnd, func(member *SecureMember) { member.SentKeys = true })
 	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[keysStage]
@@ -302,7 +303,7 @@ func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Tim
 		takesPart:  takesPart,
 		duration:   func(member *SecureMember) Time { return member.Stages.Shares },
 		workBefore: func(member *SecureMember) Time { return workBefore(member) + member.Stages.Keys },
-		done:       note,
+		done:       noteEnd,
 	})
 	count = m.endLate(ends, sharesEnd, func(member *SecureMember) { member.Finished = true })
 	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[sharesStage]
@@ -320,8 +321,8 @@ func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Tim
 func (m *Machine) noteSetup(took Time) { m.round.Secure.Setup = max(m.round.Secure.Setup, took) }
 
 // endLate ends the tasks of members that were too late for a stage: those that finished it after end, when
-// it was over. ends[i] is when the i-th member of the stage finished it. It calls finish for each other
-// member of the stage, and returns how many these are.
+// it was over. ends[i] is when the member with index i has finished it, if it took part (HasStages). It calls
+// finish for each other member of the stage, and returns how many these are.
 func (m *Machine) endLate(ends []Time, end Time, finish func(*SecureMember)) (count int) {
 	s := m.secure
 	for i := range s.members {
@@ -420,7 +421,7 @@ func (s *secure) inRing(matches func(i int) bool) func(i int) int {
 func (m *Machine) endInSetUp(task uint64, at Time, o Outcome) {
 	t := m.tasks.find(task)
 	// Where rounds overlap the steps have been taken, and what follows them counts as the upload.
-	if m.overlapping != nil {
+	if m.roundsOverlap() {
 		t.Upload = at - (t.Start + t.Download + t.Compute)
 	} else {
 		t.Download = at - t.Start
@@ -457,7 +458,7 @@ func (m *Machine) refuseSecure(at Time) {
 // or another one of a site's own rounds.
 func (m *Machine) noteUnrecovered() {
 	r := &m.round.Secure
-	if m.config.SiteRounds > 0 {
+	if m.config.sitesAddUp() {
 		r.Unrecovered++
 		return
 	}
@@ -476,7 +477,7 @@ func (m *Machine) startWork(start, end Time) {
 		}
 		m.round.Secure.Bytes += s.config.ExtraUpload
 		task := m.tasks.find(member.Task)
-		if m.overlapping != nil {
+		if m.roundsOverlap() {
 			m.startUpload(task, member, end)
 			continue
 		}
@@ -552,7 +553,7 @@ func (s *secure) takeWaiting(task uint64) (x SecureMember, ok bool) {
 // overlap with secure aggregation.
 func (m *Machine) waitsForGroup(task *TaskState, drops bool) bool {
 	secure := m.secure
-	if secure == nil || m.overlapping == nil {
+	if secure == nil || !m.roundsOverlap() {
 		return false
 	}
 	// Waiting are the members that belong to no group, whether or not their local steps are done.
@@ -574,7 +575,7 @@ func (m *Machine) waitsForGroup(task *TaskState, drops bool) bool {
 // has become too old end as late. It does nothing unless rounds overlap with secure aggregation.
 func (m *Machine) formGroup() error {
 	secure := m.secure
-	if secure == nil || m.overlapping == nil || len(secure.members) > 0 {
+	if secure == nil || !m.roundsOverlap() || len(secure.members) > 0 {
 		return nil
 	}
 	m.endStaleReady()
@@ -637,7 +638,7 @@ func (m *Machine) groupSize() int {
 // secure aggregation.
 func (m *Machine) groupEnds(task uint64) bool {
 	s := m.secure
-	if s == nil || m.overlapping == nil || s.find(task) == nil {
+	if s == nil || !m.roundsOverlap() || s.find(task) == nil {
 		return false
 	}
 	s.underWay--
@@ -788,7 +789,7 @@ func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
 // recoveryEnds handles timer t, the end of a round's recovery, and completes the round. If the sum could
 // not be recovered, none of its updates counts.
 func (m *Machine) recoveryEnds(t Timer) error {
-	if m.config.SiteRounds > 0 {
+	if m.config.sitesAddUp() {
 		return m.siteRecoveryEnds(t)
 	}
 	if err := clearTimer(&m.secure.timer, t); err != nil {

@@ -41,7 +41,7 @@ func (m *Machine) amongSite(s *SiteState, do func()) {
 
 // noteUpload notes that the masked update of a task has arrived and counts, in the round or in its site's own round.
 func (m *Machine) noteUpload(t *TaskState) {
-	if m.config.SiteRounds == 0 {
+	if !m.config.sitesAddUp() {
 		m.secure.uploaded(t.Task)
 		return
 	}

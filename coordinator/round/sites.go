@@ -30,6 +30,10 @@ type SiteState struct {
 	Unrecovered bool
 }
 
+// sitesAddUp reports whether sites add up the updates of their clients (hierarchical FedAvg), in rounds of their own.
+// Otherwise clients send to the server.
+func (c *Config) sitesAddUp() bool { return c.SiteRounds > 0 }
+
 // siteOf returns the number of a simulated client's site.
 func (c *Config) siteOf(client int32) int32 { return client % int32(c.Server.Sites) }
 

@@ -33,7 +33,7 @@ func (m *Machine) issueInOrder(slots int) (issued int, err error) {
 		return len(cohort), nil
 	}
 	m.sampling.setRoundDeadline(cohort)
-	if m.config.SiteRounds > 0 {
+	if m.config.sitesAddUp() {
 		return len(cohort), m.openSites(cohort)
 	}
 	for _, client := range cohort {

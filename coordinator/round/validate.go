@@ -14,7 +14,7 @@ import (
 // numbers, which the reader of the configuration does, nor what an order of clients needs, which [New]
 // finds when it makes the order.
 func (c *Config) Validate() error {
-	if c.SiteRounds > 0 &&
+	if c.sitesAddUp() &&
 		(!isAll(c.Closing) || c.Devices.Count > 0 || c.asksCandidates()) {
 		return errors.New("round: sites that add up need a round that waits for all, without devices and candidates")
 	}
@@ -96,7 +96,7 @@ func (c *Config) validateSecure() error {
 	case closing.HasGrace(c.Closing):
 		return errors.New("round: secure aggregation needs rounds that close with their last update, without grace")
 	// Where sites add up, the transfers that share links are those of the sites.
-	case c.Server.shared() && c.SiteRounds == 0, c.Batteries != nil:
+	case c.Server.shared() && !c.sitesAddUp(), c.Batteries != nil:
 		return errors.New("round: the stages of secure aggregation go with neither shared transfers nor batteries")
 	case secure.Minimum < 2, secure.Threshold < 1, secure.Neighbours < secure.Threshold:
 		return fmt.Errorf("round: secure aggregation with %+v", *secure)

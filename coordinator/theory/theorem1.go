@@ -59,6 +59,7 @@ func rateSums(rates []float64, steps []int) (sumEtaK, sumEta2K, sumEta2K3 float6
 func (c Constants) Lemma1(k int) float64 {
 	gSquared := c.G * c.G
 	cohort := float64(c.N)
+	// This is (C − N)/(C − 1), which is 1 for very many clients. Their number C is 0 if it is not known.
 	sampledPart := 1.0
 	if c.Clients > 1 {
 		sampledPart = float64(c.Clients-c.N) / float64(c.Clients-1)

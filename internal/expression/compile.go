@@ -156,7 +156,8 @@ func (c *compiler) part(node Node) (part, *Error) {
 	return part{}, errorAt(node.Position(), "a formula has numbers, variables, operators and functions alone")
 }
 
-// name compiles the name of a variable: of let, or a field.
+// name compiles the name of a variable: of one that a let binds, or of a field of the caller's struct, whose value
+// an evaluation reads from the frame.
 func (c *compiler) name(n *Name) (part, *Error) {
 	if variable, ok := c.variables[n.Value]; ok {
 		return variable, nil

@@ -26,7 +26,9 @@ type Blocks struct {
 
 // BlocksOf says how far a later stretch of time may be from the values seen so far, such as ratios of measured to
 // expected times. It separates how the values, in the order of time, scatter between blocks of time from how they
-// scatter within them, by the one-way random-effects model. The values must be above zero, as Rest divides by effects.
+// scatter within them, by the one-way random-effects model. Next of the result has how far a later block may be off, as
+// a standard deviation, and Rest the values without their blocks' effects. The values must be above zero, as Rest
+// divides by effects.
 //
 //	value = typical value + effect of its block + error
 //

@@ -98,6 +98,7 @@ func (t *Thinned[T]) Add(v T) {
 // its end.
 func (t *Thinned[T]) All() []T {
 	all := slices.Clone(t.Kept)
+	// The last value, which has the index seen-1, may be among those that are kept.
 	if t.seen > 0 && (t.seen-1)%t.Each != 0 {
 		all = append(all, t.last)
 	}

@@ -290,11 +290,14 @@ func pings(ctx context.Context, t *Target) error {
 // leaves out the last byte of such a line and reads the size n. A program that takes the carriage return
 // for a space reads the size 10*n. So the pings behind the first n bytes are commands for the server alone.
 func hidden(ctx context.Context, t *Target) error {
-	pings := strings.Repeat("PING\r\n", 1000)
-	n := len(pings)/9 + 10
+	const ping = "PING\r\n"
+	const fewestPings = 1000
+	n := fewestPings*len(ping)/9 + 10
+	payload := strings.Repeat("x", n) + "\r\n"
+	// The program takes 10n+2 bytes for the payload with its end, and the server n+2, so 9n bytes are left.
+	pings := strings.Repeat(ping, 9*n/len(ping)+1)
 	return t.within(ctx, func(ctx context.Context, c *Client, device string) error {
-		text := fmt.Sprintf("PUB %s _INBOX_%s.\rx %d0\n%s\r\n%s", t.subject(device, "heartbeat"), device, n, strings.Repeat("x", n), pings)
-		text += strings.Repeat("PING\r\n", (10*n+2-(n+2)-len(pings))/6+1)
+		text := fmt.Sprintf("PUB %s _INBOX_%s.\rx %d0\n%s%s", t.subject(device, "heartbeat"), device, n, payload, pings)
 		for {
 			if err := c.Say("%s", text); err != nil {
 				return err

@@ -222,6 +222,20 @@ func TestFrames_Snapshot(t *testing.T) {
 	}
 }
 
+// The best loss stays where no round of a whole window has a loss, because none accepted an update.
+func TestFrames_BestLossStays(t *testing.T) {
+	h := New(&metrics.Run{})
+	for i, loss := range []float64{math.NaN(), 0.5, math.NaN(), 0.7} {
+		r := &metrics.Round{Report: round.Report{Round: i + 1, WindowLoss: loss}, Usage: &metrics.Usage{}}
+		if err := h.Round(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := h.state.bestWindow; got != 0.5 {
+		t.Errorf("after losses of 0.5, none and 0.7 the best is %v", got)
+	}
+}
+
 // The final model is measured even where its round was none to evaluate; then
 // the curves end with it.
 func TestFrames_FinalModelIsShown(t *testing.T) {

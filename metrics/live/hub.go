@@ -183,8 +183,8 @@ func (h *Hub) Round(r *metrics.Round) error {
 	s.changed = now
 	// A loss that this round did not measure keeps its former value.
 	s.last = metrics.Latest(&s.last, &r.Report)
-	// The negation makes the first loss the best, too, while bestWindow is still NaN.
-	if !(s.bestWindow <= r.WindowLoss) {
+	// A window in which no round has a loss is NaN, which is below nothing: the best loss so far stays.
+	if math.IsNaN(s.bestWindow) || r.WindowLoss < s.bestWindow {
 		s.bestWindow = r.WindowLoss
 	}
 	if r.Evaluated {

@@ -249,7 +249,7 @@ func (f *flags) studyPlan(
 		Schedules: schedules.list,
 		Folder:    loaded.Out,
 	}
-	if p.Folder == standardFolder(loaded, "") && !f.namesOut(c) {
+	if p.Folder == standardFolder(loaded, noReplay) && !f.namesOut(c) {
 		p.Folder += suffix
 	}
 	// A grid may have removed the schedules, so those that remain are checked.

@@ -30,7 +30,6 @@ no host. Its own server (nats.listen) asks for credentials (fedpace enroll).`,
   fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
   fedpace coordinator --nats tls://a:4222,tls://b:4222 --creds coordinator.creds --tls-ca ca.pem`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			const noReplay = ""
 			loaded, options, display, err := f.load(c, noReplay)
 			if err != nil {
 				return err

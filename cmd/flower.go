@@ -30,7 +30,7 @@ run.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			// The sets of the user come later and win.
 			f.sets = append([]string{"task=flower", fmt.Sprintf("flower.app=%q", args[0])}, f.sets...)
-			loaded, options, display, err := f.load(c, "")
+			loaded, options, display, err := f.load(c, noReplay)
 			if err != nil {
 				return err
 			}

@@ -157,6 +157,9 @@ func streamed(c *cobra.Command, o run.Options) run.Options {
 	return o
 }
 
+// noReplay is the argument replay for a run that plays no other run again.
+const noReplay = ""
+
 // load returns the configuration of the run and its options. The configuration is that of the flags
 // or, with a replay, that of the run in this folder, which is played again. display is never nil, also
 // beside an error.

@@ -76,7 +76,8 @@ func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *Cli
 // stands for a metric that a client lacks.
 func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 	values := make([]float64, len(scores))
-	losses := fairness(values, scores, true, func(s *metric.ClientScore) float64 { return s.Loss })
+	const lowerIsBetter = true
+	losses := fairness(values, scores, lowerIsBetter, func(s *metric.ClientScore) float64 { return s.Loss })
 	f := Fairness{
 		Clients:   len(scores),
 		Loss:      losses.Mean,

@@ -133,7 +133,7 @@ func (r *Recorder) Round(report *round.Report) error {
 // their fairness.
 func (r *Recorder) Clients(number int, scores []metric.ClientScore) (*ClientEvaluation, error) {
 	e := newClientEvaluation(r.meter.run, number, scores)
-	return e, each(r, true, func(o ClientsObserver) error { return o.Clients(e) })
+	return e, each(r, callAll, func(o ClientsObserver) error { return o.Clients(e) })
 }
 
 // Best takes the parameters of the model that is the best so far, by a validation quality.
@@ -156,18 +156,18 @@ func (r *Recorder) Usage(completed bool) Usage { return r.meter.final(completed)
 
 // Flush writes what outputs have buffered to their files.
 func (r *Recorder) Flush() error {
-	return each(r, false, func(o Flusher) error { return o.Flush() })
+	return each(r, stopOnError, func(o Flusher) error { return o.Flush() })
 }
 
 // Finish tells the outputs how the run has ended.
 func (r *Recorder) Finish(e *End) error {
 	e.Start = r.start
-	return each(r, false, func(o Finisher) error { return o.Finish(e) })
+	return each(r, stopOnError, func(o Finisher) error { return o.Finish(e) })
 }
 
 // Close closes the outputs. reason is why the run is not complete; nil if it is.
 func (r *Recorder) Close(reason error) error {
-	return each(r, true, func(o Closer) error { return o.Close(reason) })
+	return each(r, callAll, func(o Closer) error { return o.Close(reason) })
 }
 
 // State is what a checkpoint keeps of a recorder.

@@ -31,11 +31,14 @@ func (s server) Apply(model []float32, sum []int64, scale float64) {
 		model[i] = float32(float64(model[i]) + float64(s.rate*algorithm.Delta(sum[i], scale)))
 	}
 }
+
+// State and Restore keep the server's state in checkpoints; it has none.
 func (server) State() [][]float64        { return nil }
 func (server) Restore([][]float64) error { return nil }
 
 type client struct{ norm float64 } // keeps nothing from task to task
 
+// Start and End do nothing before and after a task; updates carry nothing besides the model.
 func (client) Start(_, _, _ []float32)               {}
 func (client) End([]float32, int, float64) []float32 { return nil }
 

@@ -30,7 +30,8 @@ func (t *turns) Start(number int, _ selection.Time) {
 	t.given = 0
 }
 
-// Next is the next client; the machine passes over those that are away.
+// Next returns the next client of the round, and false behind the last one; the machine passes over those that are
+// away.
 func (t *turns) Next() (client int, ok bool) {
 	t.given++
 	return (t.first + t.given - 1) % t.Clients, t.given <= t.Clients

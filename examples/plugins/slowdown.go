@@ -17,7 +17,8 @@ func (t Throttle) Slowing() (fleet.Slowing, error) { return throttle(t), nil }
 
 type throttle Throttle
 
-// Stretch is how long work of so many nanoseconds takes; start does not matter.
+// Stretch returns how many nanoseconds of virtual time it takes to do work, which takes so many nanoseconds at full
+// speed. Nothing depends on the seed, the client and the start.
 func (t throttle) Stretch(_ uint64, _ int, _, work int64) int64 {
 	cool := min(work, int64(t.AfterSeconds*1e9))
 	return cool + int64(float64(work-cool)*t.Factor)

@@ -77,5 +77,7 @@ func check(r *metrics.Run) error {
 // slowest task is logged, and those of real devices.
 func Detailed(number int) bool {
 	n := uint64(max(number, 0))
-	return n&(1<<max(0, bits.Len64(n)-10)-1) == 0
+	// A number of up to ten bits has stride 1. With each further bit, a doubling of the number, the stride doubles.
+	stride := uint64(1) << max(0, bits.Len64(n)-10)
+	return n%stride == 0
 }

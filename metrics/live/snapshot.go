@@ -254,34 +254,34 @@ const shownTasks = 10
 // JSON shows as null.
 func (h *Hub) snapshot(now time.Time) *snapshot {
 	s := &h.state
-	a := &h.run
+	run := &h.run
 	result := &snapshot{
 		Format: format,
 		Run: runShown{
 			ID:       h.id,
-			Name:     a.Name,
-			Task:     a.Task,
-			Schedule: a.Schedule,
-			Data:     a.Data,
-			Closing:  a.Closing,
-			Version:  a.Version,
-			Seed:     a.Seed,
-			Clients:  a.Clients,
-			Cohort:   a.Cohort,
-			Window:   a.Window,
-			Started:  a.Started.Format(time.RFC3339),
-			Delta:    a.Delta,
-			Metrics:  metricsShown(a),
-			Own:      a.NonDefault,
-			Settings: a.Settings,
+			Name:     run.Name,
+			Task:     run.Task,
+			Schedule: run.Schedule,
+			Data:     run.Data,
+			Closing:  run.Closing,
+			Version:  run.Version,
+			Seed:     run.Seed,
+			Clients:  run.Clients,
+			Cohort:   run.Cohort,
+			Window:   run.Window,
+			Started:  run.Started.Format(time.RFC3339),
+			Delta:    run.Delta,
+			Metrics:  metricsShown(run),
+			Own:      run.NonDefault,
+			Settings: run.Settings,
 		},
 		State: "running",
 		Progress: progress{
 			Round:          s.last.Round,
-			Rounds:         a.Rounds,
+			Rounds:         run.Rounds,
 			VirtualSeconds: number(s.last.End.Seconds()),
-			VirtualTotal:   a.VirtualSeconds,
-			Fraction:       a.Fraction(s.last.Round, s.last.End.Seconds()),
+			VirtualTotal:   run.VirtualSeconds,
+			Fraction:       run.Fraction(s.last.Round, s.last.End.Seconds()),
 			Left:           number(math.NaN()),
 		},
 		Now: measures{
@@ -291,15 +291,15 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		},
 		Outcomes:      s.outcomes,
 		EmptyRounds:   s.empty,
-		Actors:        actorsShown{Simulated: a.Clients, Real: len(a.Devices)},
+		Actors:        actorsShown{Simulated: run.Clients, Real: len(run.Devices)},
 		Spent:         spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
 		Curves:        curves{history: s.history},
-		Evaluations:   evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()},
+		Evaluations:   evaluated{s.evaluations.Each, run.Metrics, s.evaluations.All()},
 		Fairness:      s.fairness,
-		Participation: s.participation.histogram(a),
+		Participation: s.participation.histogram(run),
 		RoundTimes:    s.spread.shown(),
-		LastRound:     s.lastRound(a),
-		Waits:         s.waits.shown(a, number(s.used.StragglerShare())),
+		LastRound:     s.lastRound(run),
+		Waits:         s.waits.shown(run, number(s.used.StragglerShare())),
 		Notices:       notices{s.unseen, slices.Clone(s.notices)},
 	}
 	// A copy, because rounds are added to the history's points later.
@@ -308,14 +308,14 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		result.Columns = append(result.Columns, valueShown{h.columns[i], number(h.columns[i].Of(&s.last))})
 	}
 	// Seen is nil where the run has no real devices.
-	if a.Seen != nil {
-		seen := a.Seen()
+	if run.Seen != nil {
+		seen := run.Seen()
 		result.Actors.Devices = seen[:min(len(seen), shownDevices)]
 	}
-	if e := a.Epsilon; e != nil {
+	if e := run.Epsilon; e != nil {
 		result.Now.Epsilon = number(e(s.last.Round))
 	}
-	for i := range a.Metrics {
+	for i := range run.Metrics {
 		result.Now.Metrics = append(result.Now.Metrics, number(metric.ValueAt(s.last.Metrics, i)))
 		result.Now.BestMetrics = append(result.Now.BestMetrics, number(s.evaluations.best[i]))
 	}
@@ -331,12 +331,12 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		p.WallSeconds = e.Elapsed.Seconds()
 		return result
 	}
-	p.WallSeconds = (s.elapsed + now.Sub(a.Started)).Seconds()
+	p.WallSeconds = (s.elapsed + now.Sub(run.Started)).Seconds()
 	if !s.changed.IsZero() {
 		p.Idle = now.Sub(s.changed).Seconds()
 	}
-	if a.Remaining != nil {
-		if remaining, low, high, ok := a.Remaining(); ok {
+	if run.Remaining != nil {
+		if remaining, low, high, ok := run.Remaining(); ok {
 			p.Left = number(remaining)
 			p.LeftWithin = [2]number{number(low), number(high)}
 		}

@@ -70,6 +70,7 @@ func parseScore(row []string) (number int, score metric.ClientScore, err error) 
 		err = errors.Join(err, cellErr)
 		return v
 	}
+	// The columns are round, client, class, samples and loss, and then the metrics. The class is not needed.
 	number = int(value(row[0]))
 	score.Client = int(value(row[1]))
 	score.Samples = int(value(row[3]))

@@ -232,7 +232,7 @@ func (c *Curve) completePoints() error {
 	var tail study.Tail
 	for i := range c.Points {
 		p := &c.Points[i]
-		// The comparison with NaN is false, so the first accuracy is taken as it is.
+		// A point of an earlier version may have no accuracy (NaN), which is above nothing: best stays as it is.
 		if math.IsNaN(best) || p.Accuracy > best {
 			best = p.Accuracy
 		}

@@ -93,10 +93,10 @@ func (p *Plan) race(ctx context.Context, dir string, o study.Options, began floa
 	return r.conclude()
 }
 
-// run plays a heat, an index of [heatDivisors], of as many of the first settings of field as the budget has time for, and
-// returns them, the best first. Half of what is left of the budget, in seconds of processor time, is for a heat
-// that others follow. In the first heat two settings are played whatever they cost; a later one that has no time
-// for two has none.
+// run plays a heat, an index of [heatDivisors], of as many of the first settings of field as the budget has time for,
+// and returns them, the best first. A heat that others follow gets half of what is left of the budget, in seconds of
+// processor time, and the last one all of it. In the first heat two settings are played whatever they cost; a later
+// one that has no time for two has none.
 func (r *race) run(ctx context.Context, field []*Setting, heat int) ([]*Setting, error) {
 	isFirst := heat == 0
 	isLast := heat == len(heatDivisors)-1
@@ -163,8 +163,8 @@ func (r *race) affordable(field []*Setting, heat int, allowance float64) int {
 }
 
 // stepsIn returns about how many local steps all clients of a setting take between the end of the heat before this
-// one and its own end, over all seeds. A heat goes to one part in heatDivisors[heat] of the plan's virtual time, and
-// s.Work forecasts the local steps of one run in all of that time.
+// one and its own end, over all seeds. A heat ends at the plan's virtual time divided by heatDivisors[heat], and s.Work
+// forecasts the local steps of one run in all of that time.
 func (r *race) stepsIn(s *Setting, heat int) float64 {
 	partOfTime := 1 / heatDivisors[heat]
 	if heat > 0 {
@@ -235,8 +235,8 @@ func (r *race) measure(s *Setting, heat int) (tails []float64, err error) {
 	return tails, nil
 }
 
-// error returns the mean error of a setting at the end of a heat, the lower the better. It is infinite if a
-// seed has no value.
+// meanError returns the mean error of a setting at the end of a heat, over its seeds, the lower the better. It is
+// infinite if a seed has no value.
 func (r *race) meanError(s *Setting, heat int) float64 {
 	tails := r.tails[s][heat]
 	e := statistics.EstimateMean(tails)

@@ -111,7 +111,7 @@ func (p *player) scheduleEnd(m *message, reply *flower.Reply, replySum uint64) e
 	m.fate = expired
 	m.ends = m.expires
 	// A message that its node takes up in time has a plan; any other simply expires.
-	if m.begins < m.expires && m.begins < round.MaxTime {
+	if m.isTakenInTime() {
 		if err := p.planMessage(m, n); err != nil {
 			return err
 		}
@@ -169,6 +169,10 @@ func (p *player) planMessage(m *message, n *node) (err error) {
 	}
 	return nil
 }
+
+// isTakenInTime reports whether the node takes the message up before its time to live is over. It is known once
+// scheduleEnd has found when the node could take it.
+func (m *message) isTakenInTime() bool { return m.begins < m.expires && m.begins < round.MaxTime }
 
 // dropsOut reports whether the node leaves while it serves the message, so that it never replies.
 // It is known once scheduleEnd has decided how the message ends.

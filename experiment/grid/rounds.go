@@ -12,6 +12,9 @@ import (
 // Task is a message that has ended, as outputs see it. Messages that do not train are probes.
 type Task struct {
 	round.TaskReport
+	// Taken says that the node has taken the message up. Otherwise the message has expired, or the app has ended,
+	// before: nothing was transferred, and no step taken.
+	Taken bool
 	// DownBytes and UpBytes are the sizes of the message and of its reply.
 	DownBytes, UpBytes int64
 	// Metrics are the numbers of the reply's metric records, of a reply that the server got.
@@ -297,9 +300,14 @@ func (p *player) taskOf(m *message) *Task {
 				Dropout:  round.Time(m.plan.After),
 			},
 		},
+		Taken:     m.begins <= p.now && m.isTakenInTime(),
 		DownBytes: m.downBytes,
 		UpBytes:   m.reply.Size,
 		Category:  category(m.sent.Type),
+	}
+	// The process has served the message all the same, to know how it would have ended.
+	if !t.Taken {
+		t.LocalSteps = 0
 	}
 	// Metrics that the server has not seen do not belong to what the app knows.
 	if m.delivered {

@@ -363,6 +363,9 @@ func (r *flowerRun) clientColumns() (list []metrics.ClientColumn) {
 // download was over, and the reply once that was uploaded. The bytes are useful if the reply was
 // accepted, and wasted otherwise.
 func (r *flowerRun) addBytes(t *grid.Task) {
+	if !t.Taken {
+		return
+	}
 	sum := &r.bytes.Wasted
 	if t.Outcome == round.Accepted {
 		sum = &r.bytes.Useful

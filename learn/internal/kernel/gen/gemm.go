@@ -27,43 +27,95 @@ var rowAt = [14]struct{ pointer, scale int }{
 // pointerAt holds the rows at which the four pointers stand.
 var pointerAt = [4]int{0, 3, 5, 10}
 
-// gemm writes the kernel of a product for tiles of mr rows by nr vectors of columns. The kernel
-// walks down tiles of rows with one panel of B, which stays in the first-level cache. All its
-// strides are in bytes.
-func gemm(s simd, mr, nr int) {
-	name := fmt.Sprintf("gemm%sx%dx%d", s.name, mr, nr)
-	function(name, "func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c "+
-		"*float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)",
-		fmt.Sprintf(" computes tiles of %d rows by %d vectors; strides are in bytes.", mr, nr))
+// gemmKernel holds the registers of the kernel that gemm writes.
+type gemmKernel struct {
+	s simd
+	// rows and vectors are the size of a tile: vectors of columns.
+	rows, vectors int
+	// a points to the tile's first row of A, whose rows and columns lie aRow and aColumn bytes apart.
+	a, aRow, aColumn reg.GPVirtual
+	// bRow is the distance between rows of B.
+	bRow reg.GPVirtual
+	// c points to the present row of the tile in C, whose rows lie cRow bytes apart, and aux to what the operation reads.
+	c, cRow, aux reg.GPVirtual
+	// opmask and laneMask select the columns of the last vector, with the instructions of AVX-512 and of AVX2.
+	opmask   reg.OpmaskVirtual
+	laneMask reg.VecVirtual
+	// sums has a register for each row and vector of the tile.
+	sums [][]reg.VecVirtual
+}
 
-	a := load("a")
-	ars := load("ars")
-	acs := load("acs")
-	ldb := load("ldb")
-	c := load("c")
-	ldc := load("ldc")
-
-	// The last vector of columns is masked: by AVX-512 always, by AVX2 where it is the
-	// only one.
-	masked := func(v int) bool { return v == nr-1 && (s.masks || nr == 1) }
-	kmask := K()
-	vmask := YMM()
-	p := load("mask")
+// newGemmKernel writes how the kernel loads the arguments that stay in registers, and returns these.
+func newGemmKernel(s simd, rows, vectors int) *gemmKernel {
+	k := &gemmKernel{
+		s:        s,
+		rows:     rows,
+		vectors:  vectors,
+		a:        load("a"),
+		aRow:     load("ars"),
+		aColumn:  load("acs"),
+		bRow:     load("ldb"),
+		c:        load("c"),
+		cRow:     load("ldc"),
+		opmask:   K(),
+		laneMask: YMM(),
+	}
+	mask := load("mask")
 	if s.masks {
 		low := GP32()
-		MOVL(Mem{Base: p}, low)
-		KMOVW(low, kmask)
-	} else if nr == 1 {
-		VMOVUPS(Mem{Base: p}, vmask)
+		MOVL(Mem{Base: mask}, low)
+		KMOVW(low, k.opmask)
+	} else if vectors == 1 {
+		VMOVUPS(Mem{Base: mask}, k.laneMask)
 	}
-
-	// Each row of the tile has nr accumulators, which stay in registers.
-	acc := make([][]reg.VecVirtual, mr)
-	for i := range acc {
-		for range nr {
-			acc[i] = append(acc[i], s.vec())
+	// Each row of the tile has a sum for each vector, which stays in a register.
+	k.sums = make([][]reg.VecVirtual, rows)
+	for i := range k.sums {
+		for range vectors {
+			k.sums[i] = append(k.sums[i], s.vec())
 		}
 	}
+	return k
+}
+
+// isMasked reports whether only some columns of vector v may belong to C. That is the last vector: with AVX-512 always,
+// with AVX2 where it is the only one.
+func (k *gemmKernel) isMasked(v int) bool { return v == k.vectors-1 && (k.s.masks || k.vectors == 1) }
+
+// loadVector writes how the columns that vector v has at m are loaded.
+func (k *gemmKernel) loadVector(v int, m Mem, into reg.VecVirtual) {
+	switch {
+	// A vector without a mask is read whole. A mask leaves out columns behind the last one.
+	case !k.isMasked(v):
+		VMOVUPS(m, into)
+	case k.s.masks:
+		VMOVUPS_Z(m, k.opmask, into)
+	default:
+		VMASKMOVPS(m, k.laneMask, into)
+	}
+}
+
+// storeVector writes how vector v is stored at m, without the columns behind the last one.
+func (k *gemmKernel) storeVector(v int, from reg.Register, m Mem) {
+	switch {
+	case !k.isMasked(v):
+		VMOVUPS(from, m)
+	case k.s.masks:
+		VMOVUPS(from, k.opmask, m)
+	default:
+		VMASKMOVPS(from, k.laneMask, m)
+	}
+}
+
+// gemm writes the kernel of a product for tiles of this many rows by this many vectors of columns. The kernel
+// walks down tiles of rows with one panel of B, which stays in the first-level cache. All its
+// strides are in bytes.
+func gemm(s simd, rows, vectors int) {
+	name := fmt.Sprintf("gemm%sx%dx%d", s.name, rows, vectors)
+	function(name, "func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c "+
+		"*float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)",
+		fmt.Sprintf(" computes tiles of %d rows by %d vectors; strides are in bytes.", rows, vectors))
+	k := newGemmKernel(s, rows, vectors)
 
 	Label("tile")
 	// Rows of C that will be read and written come near while the product runs.
@@ -71,101 +123,23 @@ func gemm(s simd, mr, nr int) {
 	Load(Param("op"), op)
 	CMPQ(op, Imm(opAdd))
 	JNE(LabelRef("start"))
-	p = GP64()
-	MOVQ(c, p)
-	for i := range mr {
-		for off := 0; off < nr*s.bytes; off += 64 {
-			PREFETCHT0(Mem{Base: p, Disp: off})
-		}
-		if i < mr-1 {
-			ADDQ(ldc, p)
-		}
-	}
+	k.prefetchC()
 	Label("start")
-	for i := range mr {
-		for v := range nr {
-			s.zero(acc[i][v])
+	for i := range rows {
+		for v := range vectors {
+			s.zero(k.sums[i][v])
 		}
 	}
 	// The sum goes over all segments, and within each over k.
 	segment := load("segment")
 	segments := load("segments")
-
 	Label("segment")
-	// A row of the tile is addressed by one of up to four pointers into A ([rowAt]), which begin at the segment's place:
-	// at row 0, and at the rows of pointerAt that the tile has.
-	pointers := []reg.GPVirtual{GP64()}
-	MOVQ(Mem{Base: segment}, pointers[0])
-	LEAQ(Mem{Base: a, Index: pointers[0], Scale: 4}, pointers[0])
-	for g := 1; g < len(pointerAt) && pointerAt[g] < mr; g++ {
-		p := GP64()
-		// The steps between the pointers are 3, 2 and 5 rows.
-		step := pointerAt[g] - pointerAt[g-1]
-		LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: uint8(step &^ 1)}, p)
-		if step%2 == 1 {
-			ADDQ(ars, p)
-		}
-		pointers = append(pointers, p)
-	}
-	b := GP64()
-	k := GP64()
-	MOVQ(Mem{Base: segment, Disp: 8}, k)
-	Load(Param("b"), b)
-	LEAQ(Mem{Base: b, Index: k, Scale: 4}, b)
-	Load(Param("k"), k)
-
-	Label("loop")
-	// Each pass loads one row of the panel of B, and one value of A for each row of the tile.
-	bv := make([]reg.VecVirtual, nr)
-	for v := range bv {
-		bv[v] = s.vec()
-		m := Mem{Base: b, Disp: v * s.bytes}
-		switch {
-		// A vector without a mask is read whole. A mask leaves out columns behind the last one.
-		case !masked(v):
-			VMOVUPS(m, bv[v])
-		case s.masks:
-			VMOVUPS_Z(m, kmask, bv[v])
-		default:
-			VMASKMOVPS(m, vmask, bv[v])
-		}
-	}
-	// B moves on to its next row.
-	ADDQ(ldb, b)
-	// One register is enough for all rows, because the processor renames it.
-	x := s.vec()
-	for i := range mr {
-		r := rowAt[i]
-		m := Mem{Base: pointers[r.pointer]}
-		if r.scale > 0 {
-			m.Index = ars
-			m.Scale = uint8(r.scale)
-		}
-		VBROADCASTSS(m, x)
-		for v := range nr {
-			VFMADD231PS(bv[v], x, acc[i][v])
-		}
-	}
-	if s.masks {
-		// Where A is read along its columns every k is in another page, which no
-		// hardware prefetches; elsewhere this asks for the next line, or for nothing.
-		PREFETCHT0(Mem{
-			Base:  pointers[0],
-			Index: acs,
-			Scale: 8,
-			Disp:  4 * (mr - 1),
-		})
-	}
-	// A moves on to its next column.
-	for _, p := range pointers {
-		ADDQ(acs, p)
-	}
-	repeat("loop", k)
+	k.addSegment(segment)
 	advance(16, segment)
 	repeat("segment", segments)
 
 	// What becomes of the tile.
-	aux := load("aux")
+	k.aux = load("aux")
 	Load(Param("op"), op)
 	for _, o := range []struct {
 		op    int
@@ -174,109 +148,186 @@ func gemm(s simd, mr, nr int) {
 		CMPQ(op, Imm(uint64(o.op)))
 		JEQ(LabelRef(o.label))
 	}
-
-	// store writes a vector to C, without the columns behind the last one.
-	store := func(v int, r reg.Register, m Mem) {
-		switch {
-		case !masked(v):
-			VMOVUPS(r, m)
-		case s.masks:
-			VMOVUPS(r, kmask, m)
-		default:
-			VMASKMOVPS(r, vmask, m)
-		}
-	}
-	// each runs f on every vector of the tile, with its place in C and in an
-	// aux laid out as C, then stores it.
-	each := func(perRow func(i int), f func(i, v int, c, aux Mem)) {
-		for i := range mr {
-			perRow(i)
-			for v := range nr {
-				m := Mem{Base: c, Disp: v * s.bytes}
-				f(i, v, m, Mem{Base: aux, Disp: v * s.bytes})
-				store(v, acc[i][v], m)
-			}
-			ADDQ(ldc, c)
-		}
-		JMP(LabelRef("next"))
-	}
-
 	Comment("Store")
-	nothing := func(int) {}
-	each(nothing, func(int, int, Mem, Mem) {})
-
-	Label("add")
-	// Add computes C + alpha·P with one rounding.
-	alpha := s.vec()
-	VBROADCASTSS(argument("alpha"), alpha)
-	each(nothing, func(i, v int, m, _ Mem) {
-		switch {
-		case !masked(v):
-			VFMADD213PS(m, alpha, acc[i][v])
-		case s.masks:
-			VFMADD213PS(m, alpha, kmask, acc[i][v])
-		default:
-			old := s.vec()
-			VMASKMOVPS(m, vmask, old)
-			VFMADD213PS(old, alpha, acc[i][v])
-		}
-	})
-
-	// The bias of a row is the same for all columns.
-	bias := s.vec()
-	spreadBias := func(i int) { VBROADCASTSS(Mem{Base: aux, Disp: 4 * i}, bias) }
-	Label("bias")
-	each(spreadBias, func(i, v int, _, _ Mem) { VADDPS(bias, acc[i][v], acc[i][v]) })
-
-	Label("biasrelu")
-	zero := s.vec()
-	s.zero(zero)
-	each(spreadBias, func(i, v int, _, _ Mem) {
-		VADDPS(bias, acc[i][v], acc[i][v])
-		// Of two operands of which one is NaN, the first written here stays.
-		VMAXPS(acc[i][v], zero, acc[i][v])
-	})
-
-	Label("relugrad")
-	zero = s.vec()
-	s.zero(zero)
-	// less is the predicate "less than" that is false for a NaN and raises no exception.
-	const less = 0x11
-	each(func(i int) {
-		if i > 0 {
-			ADDQ(ldc, aux)
-		}
-	}, func(i, v int, _, m Mem) {
-		switch {
-		case s.masks:
-			on := K()
-			operands := []Op{Imm(less), m, zero, on}
-			if masked(v) {
-				operands = []Op{Imm(less), m, zero, kmask, on}
-			}
-			VCMPPS(operands...)
-			VMOVAPS_Z(acc[i][v], on, acc[i][v])
-		default:
-			on := s.vec()
-			source := Op(m)
-			if masked(v) {
-				VMASKMOVPS(m, vmask, on)
-				source = on
-			}
-			VCMPPS(Imm(less), source, zero, on)
-			VANDPS(on, acc[i][v], acc[i][v])
-		}
-	})
+	k.finish(func(int) {}, func(int, int, Mem, Mem) {})
+	k.finishAdd()
+	k.finishBias()
+	k.finishReLUGrad()
 
 	Label("next")
 	// The steps lead to the next tile, down the rows or along the columns.
-	ADDQ(argument("astep"), a)
+	ADDQ(argument("astep"), k.a)
 	for _, name := range []string{"b", "c", "aux"} {
 		step := GP64()
 		Load(Param(name+"step"), step)
 		ADDQ(step, argument(name))
 	}
-	Load(Param("c"), c)
+	Load(Param("c"), k.c)
 	repeat("tile", argument("tiles"))
 	done()
+}
+
+// prefetchC writes how the tile's rows of C are fetched into the cache.
+func (k *gemmKernel) prefetchC() {
+	row := GP64()
+	MOVQ(k.c, row)
+	for i := range k.rows {
+		for off := 0; off < k.vectors*k.s.bytes; off += 64 {
+			PREFETCHT0(Mem{Base: row, Disp: off})
+		}
+		if i < k.rows-1 {
+			ADDQ(k.cRow, row)
+		}
+	}
+}
+
+// addSegment writes how the product of one segment is added to the sums. segment points to the places in A and B, in
+// floats, at which the segment begins.
+func (k *gemmKernel) addSegment(segment reg.GPVirtual) {
+	// A row of the tile is addressed by one of up to four pointers into A ([rowAt]), which begin at the segment's place:
+	// at row 0, and at the rows of pointerAt that the tile has.
+	pointers := []reg.GPVirtual{GP64()}
+	MOVQ(Mem{Base: segment}, pointers[0])
+	LEAQ(Mem{Base: k.a, Index: pointers[0], Scale: 4}, pointers[0])
+	for g := 1; g < len(pointerAt) && pointerAt[g] < k.rows; g++ {
+		p := GP64()
+		// The steps between the pointers are 3, 2 and 5 rows.
+		step := pointerAt[g] - pointerAt[g-1]
+		LEAQ(Mem{Base: pointers[g-1], Index: k.aRow, Scale: uint8(step &^ 1)}, p)
+		if step%2 == 1 {
+			ADDQ(k.aRow, p)
+		}
+		pointers = append(pointers, p)
+	}
+	b := GP64()
+	depth := GP64()
+	MOVQ(Mem{Base: segment, Disp: 8}, depth)
+	Load(Param("b"), b)
+	LEAQ(Mem{Base: b, Index: depth, Scale: 4}, b)
+	Load(Param("k"), depth)
+
+	Label("loop")
+	// Each pass loads one row of the panel of B, and one value of A for each row of the tile.
+	rowOfB := make([]reg.VecVirtual, k.vectors)
+	for v := range rowOfB {
+		rowOfB[v] = k.s.vec()
+		k.loadVector(v, Mem{Base: b, Disp: v * k.s.bytes}, rowOfB[v])
+	}
+	// B moves on to its next row.
+	ADDQ(k.bRow, b)
+	// One register is enough for all rows, because the processor renames it.
+	x := k.s.vec()
+	for i := range k.rows {
+		r := rowAt[i]
+		m := Mem{Base: pointers[r.pointer]}
+		if r.scale > 0 {
+			m.Index = k.aRow
+			m.Scale = uint8(r.scale)
+		}
+		VBROADCASTSS(m, x)
+		for v := range k.vectors {
+			VFMADD231PS(rowOfB[v], x, k.sums[i][v])
+		}
+	}
+	if k.s.masks {
+		// Where A is read along its columns every k is in another page, which no
+		// hardware prefetches; elsewhere this asks for the next line, or for nothing.
+		PREFETCHT0(Mem{
+			Base:  pointers[0],
+			Index: k.aColumn,
+			Scale: 8,
+			Disp:  4 * (k.rows - 1),
+		})
+	}
+	// A moves on to its next column.
+	for _, p := range pointers {
+		ADDQ(k.aColumn, p)
+	}
+	repeat("loop", depth)
+}
+
+// finish writes one operation: perRow what is loaded for row i, and change what is done to its sums of vector v before
+// they are stored. c is their place in C, and aux that in an aux which is laid out as C.
+func (k *gemmKernel) finish(perRow func(i int), change func(i, v int, c, aux Mem)) {
+	for i := range k.rows {
+		perRow(i)
+		for v := range k.vectors {
+			m := Mem{Base: k.c, Disp: v * k.s.bytes}
+			change(i, v, m, Mem{Base: k.aux, Disp: v * k.s.bytes})
+			k.storeVector(v, k.sums[i][v], m)
+		}
+		ADDQ(k.cRow, k.c)
+	}
+	JMP(LabelRef("next"))
+}
+
+// finishAdd writes the operation Add, C + alpha·P for the product P, with one rounding.
+func (k *gemmKernel) finishAdd() {
+	Label("add")
+	alpha := k.s.vec()
+	VBROADCASTSS(argument("alpha"), alpha)
+	k.finish(func(int) {}, func(i, v int, c, _ Mem) {
+		switch {
+		case !k.isMasked(v):
+			VFMADD213PS(c, alpha, k.sums[i][v])
+		case k.s.masks:
+			VFMADD213PS(c, alpha, k.opmask, k.sums[i][v])
+		default:
+			old := k.s.vec()
+			VMASKMOVPS(c, k.laneMask, old)
+			VFMADD213PS(old, alpha, k.sums[i][v])
+		}
+	})
+}
+
+// finishBias writes the operations Bias and BiasReLU. The bias of a row is the same for all columns.
+func (k *gemmKernel) finishBias() {
+	bias := k.s.vec()
+	spreadBias := func(i int) { VBROADCASTSS(Mem{Base: k.aux, Disp: 4 * i}, bias) }
+	Label("bias")
+	k.finish(spreadBias, func(i, v int, _, _ Mem) { VADDPS(bias, k.sums[i][v], k.sums[i][v]) })
+
+	Label("biasrelu")
+	zero := k.s.vec()
+	k.s.zero(zero)
+	k.finish(spreadBias, func(i, v int, _, _ Mem) {
+		VADDPS(bias, k.sums[i][v], k.sums[i][v])
+		// Of two operands of which one is NaN, the first written here stays.
+		VMAXPS(k.sums[i][v], zero, k.sums[i][v])
+	})
+}
+
+// finishReLUGrad writes the operation ReLUGrad, which stores 0 where aux is not above 0.
+func (k *gemmKernel) finishReLUGrad() {
+	Label("relugrad")
+	zero := k.s.vec()
+	k.s.zero(zero)
+	// less is the predicate "less than" that is false for a NaN and raises no exception.
+	const less = 0x11
+	// aux moves on to the row.
+	nextRow := func(i int) {
+		if i > 0 {
+			ADDQ(k.cRow, k.aux)
+		}
+	}
+	k.finish(nextRow, func(i, v int, _, aux Mem) {
+		if k.s.masks {
+			positive := K()
+			operands := []Op{Imm(less), aux, zero, positive}
+			if k.isMasked(v) {
+				operands = []Op{Imm(less), aux, zero, k.opmask, positive}
+			}
+			VCMPPS(operands...)
+			VMOVAPS_Z(k.sums[i][v], positive, k.sums[i][v])
+			return
+		}
+		positive := k.s.vec()
+		source := Op(aux)
+		if k.isMasked(v) {
+			VMASKMOVPS(aux, k.laneMask, positive)
+			source = positive
+		}
+		VCMPPS(Imm(less), source, zero, positive)
+		VANDPS(positive, k.sums[i][v], k.sums[i][v])
+	})
 }

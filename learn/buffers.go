@@ -107,8 +107,9 @@ func (t Tensor) ElementBytes() int {
 // IsSentInteger reports whether the tensor holds integers or booleans that clients send.
 func (t Tensor) IsSentInteger() bool { return t.Type != "" && t.Rule != Kept }
 
-// words returns the number of values of a flat model that hold one element of the tensor: one for each two
-// bytes of a kept element, and one for an element of any other tensor.
+// words returns the number of values of a flat model that hold one element of the tensor. An element of a tensor with
+// the rule Kept, which is not computed with, is held as its bytes: one value for each two of them, or for a single
+// one. An element of any other tensor is one value.
 func (t Tensor) words() int {
 	if t.Rule != Kept {
 		return 1

@@ -226,6 +226,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 	var welcome *bus.Welcome
 	steps := 0
 	for {
+		// Begin says which phase is under way, for the measurement of power. While the device waits there is none.
 		c.Begin(bus.NoPhase)
 		task, err := device.Next(ctx)
 		if errors.Is(err, gateway.ErrOver) {

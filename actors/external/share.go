@@ -183,8 +183,9 @@ func (s *Shared) writeSamples(g *federated.Grouped) error {
 	return nil
 }
 
-// byteRows describes rows of bytes: images, whose bytes stand for numbers, or tokens. Rows of a
-// prepared file are read there by the process; others are written to the temporary file.
+// byteRows describes rows of bytes: images, whose bytes stand for numbers (Planes has a table of them for each plane of
+// an image), or tokens. The process skips the first Skip bytes of a row. Rows of a prepared file are read there by the
+// process; others are written to the temporary file.
 func (s *Shared) byteRows(r *federated.ByteRows) {
 	samples := &s.about.Samples
 	samples.Kind = "bytes"

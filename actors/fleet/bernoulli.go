@@ -22,7 +22,8 @@ type Bernoulli struct {
 	PeriodSeconds float64 `key:"period_seconds" range:"[1e-3,1e8]" unit:"seconds" help:"time between draws"`
 }
 
-// Presence prepares the model. A probability of 1 needs no draws: every client is always available.
+// Presence implements [Availability], and reads no file. With a probability of 1 it returns nil, by which every client
+// is always available.
 func (b Bernoulli) Presence(*Files) (Presence, error) {
 	if b.Probability == 1 {
 		return nil, nil

@@ -74,7 +74,8 @@ func (c localClock) ahead(t int64) int64 {
 	return c[next-1].ahead
 }
 
-// end returns when stretch i ends, [Never] for the last.
+// end returns the virtual time at which stretch i ends, when the clock is set forward or back: [Never] for the last
+// stretch.
 func (c localClock) end(i int) int64 {
 	if i+1 < len(c) {
 		return c[i+1].from

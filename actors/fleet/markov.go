@@ -19,7 +19,7 @@ type Markov struct {
 	OffSeconds float64 `key:"off_seconds" range:"[1e-3,1e8]" unit:"seconds" help:"mean length of an absence"`
 }
 
-// Presence prepares the model.
+// Presence implements [Availability]. It reads no file.
 func (m Markov) Presence(*Files) (Presence, error) {
 	return newPresenceChain(m.OnSeconds, m.OffSeconds), nil
 }

@@ -25,7 +25,8 @@ type Passes struct {
 	Start   string   `key:"start" default:"" help:"virtual time 0, as 2024-03-01T10:00:00Z"`
 }
 
-// Presence reads the contacts. Without files (nil) it only checks the options, and returns nil.
+// Presence implements [Availability]: it reads the contacts. Without files (nil) it only checks the options, and
+// returns nil.
 func (a Passes) Presence(files *Files) (Presence, error) {
 	if a.File == "" {
 		return nil, registry.Errorf("file", "is not set (the path of a CSV file of contacts)")

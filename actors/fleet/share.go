@@ -23,7 +23,7 @@ type Share struct {
 	CycleSeconds float64      `key:"cycle_seconds" range:"[1e-2,1e8]" unit:"seconds" help:"mean length of a stay and an absence together"`
 }
 
-// Presence prepares the model, and reads no file. It is an error unless all shares that can be
+// Presence implements [Availability], and reads no file. It is an error unless all shares that can be
 // drawn lie above 0 and at most at 1.
 func (s Share) Presence(*Files) (Presence, error) {
 	if s.Share == nil {

@@ -22,7 +22,8 @@ type SUMO struct {
 	StartSecond float64 `key:"start_second" default:"0" range:"[-1e9,1e9]" unit:"seconds" help:"SUMO's time at virtual time 0"`
 }
 
-// Presence reads the vehicles. Without files (nil) it only checks the options, and returns nil.
+// Presence implements [Availability]: it reads the vehicles. Without files (nil) it only checks the options, and
+// returns nil.
 func (a SUMO) Presence(files *Files) (Presence, error) {
 	if a.File == "" {
 		return nil, registry.Errorf("file", "is not set (the path of a file of SUMO's fcd-output or tripinfo-output)")
@@ -110,22 +111,22 @@ func attribute(element *xml.StartElement, name string) string {
 	return ""
 }
 
-// element takes an element of the file: a time step, a vehicle in it, or a whole trip. It ignores elements
+// element reads one element of the file: a time step, a vehicle that is in it, or a whole trip. It ignores elements
 // of other kinds, such as persons.
 func (v *vehicles) element(element *xml.StartElement) error {
 	switch element.Name.Local {
 	case "timestep":
 		return v.beginStep(element)
 	case "vehicle":
-		return v.inStep(element)
+		return v.seeVehicle(element)
 	case "tripinfo":
-		return v.trip(element)
+		return v.addTrip(element)
 	}
 	return nil
 }
 
-// beginStep takes a time step of fcd-output, which lists its vehicles after it. The list of the step before is
-// complete now.
+// beginStep begins a time step of fcd-output, which lists its vehicles after it. The list of the step before is
+// complete now, so the vehicles that it does not have, but the one before it had, have left.
 func (v *vehicles) beginStep(element *xml.StartElement) error {
 	now, err := v.virtualTime(element, "time")
 	if err != nil {
@@ -145,8 +146,9 @@ func (v *vehicles) beginStep(element *xml.StartElement) error {
 	return nil
 }
 
-// inStep takes a vehicle that is in the present time step. If it was not in the step before, a stay of it begins.
-func (v *vehicles) inStep(element *xml.StartElement) error {
+// seeVehicle notes that a vehicle is in the present time step. If it was not in the step before, a stay of it begins.
+// v.seen has for each vehicle the number of the last step that it was in.
+func (v *vehicles) seeVehicle(element *xml.StartElement) error {
 	if v.step == 0 {
 		return errors.New("a vehicle stands before the first time step")
 	}
@@ -162,8 +164,8 @@ func (v *vehicles) inStep(element *xml.StartElement) error {
 	return nil
 }
 
-// trip takes a whole trip of tripinfo-output, which is a stay of its vehicle from departure to arrival.
-func (v *vehicles) trip(element *xml.StartElement) error {
+// addTrip adds a whole trip of tripinfo-output, which is a stay of its vehicle from departure to arrival.
+func (v *vehicles) addTrip(element *xml.StartElement) error {
 	i, err := v.vehicle(element)
 	if err != nil {
 		return err

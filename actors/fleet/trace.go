@@ -25,7 +25,7 @@ type Trace struct {
 	StartHour     float64  `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"UTC hour at virtual time 0"`
 }
 
-// Presence reads the recorded stays and prepares the model. Without files (nil) it only checks the
+// Presence implements [Availability]: it reads the recorded stays. Without files (nil) it only checks the
 // options, and returns nil.
 func (a Trace) Presence(files *Files) (Presence, error) {
 	if a.Sessions == "" {

@@ -458,8 +458,8 @@ func failureOf(err error) *bus.Failure {
 	return f
 }
 
-// Wait blocks until the host can answer tasks no longer and returns the reason, or nil if ctx is
-// cancelled first.
+// Wait blocks until the bus, by which the host answers the coordinator's tasks, has failed or is closed, and returns
+// the reason, or nil if ctx is cancelled first.
 func (h *Host) Wait(ctx context.Context) error {
 	select {
 	case <-h.bus.Done():

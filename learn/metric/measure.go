@@ -69,8 +69,8 @@ type Quality struct {
 }
 
 // QualityOf returns the quantity of the given name: a metric of the list, or the loss. An empty
-// name stands for the first metric, or for the loss if the list is empty. A name that is neither a
-// metric nor the loss is an error.
+// name stands for the first metric, or for the loss if the list is empty. The loss has the index -1. A name that is
+// neither a metric nor the loss is an error.
 func QualityOf(list []Metric, name string) (Quality, error) {
 	index := 0
 	if name != "" {

@@ -252,8 +252,9 @@ type targetSums struct {
 	errors, spread, distances float64
 }
 
-// targetSumsOf returns the sums of target t, in the unit of the user's data. Numbers are added in the order
-// of their size, so that the order of the samples does not matter.
+// targetSumsOf returns the sums of target t, in the unit of the user's data: with the samples' values y, the model's
+// outputs ŷ and the mean ȳ of the values, Σ(y − ŷ)² (errors), Σ|y − ȳ| (distances) and Σ(y − ȳ)² (spread). Numbers are
+// added in the order of their size, so that the order of the samples does not matter.
 func (o *Outcomes) targetSumsOf(t int) (sums targetSums) {
 	unit := 1.0
 	if o.Units != nil {

@@ -153,7 +153,8 @@ func (s *batchNormStage) awaitBlocks(finish func()) {
 	}
 }
 
-// running returns the running means and variances, and the number of batches that they follow.
+// running returns the running means and variances of the channels, and the number of batches that they follow. They lie
+// among the parameters of the network, and changes to the results change them.
 func (s *batchNormStage) running(p *Pass) (mean, variance, batches []float32) {
 	c := s.X.Channels
 	// Those of a frozen layer lie behind its γ and β.
@@ -161,6 +162,7 @@ func (s *batchNormStage) running(p *Pass) (mean, variance, batches []float32) {
 		buffers := p.Parameters[2*c:]
 		return buffers[:c], buffers[c : 2*c], buffers[2*c:]
 	}
+	// p.all are all parameters of the network. s.starts says where those of the layer begin in each region.
 	buffers := p.all[s.starts[Buffers]:]
 	return buffers[:c], buffers[c : 2*c], p.all[s.starts[Counts]:][:1]
 }

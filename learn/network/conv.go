@@ -290,8 +290,8 @@ func (s *convStage) Forward(pass *Pass) {
 		s.tiles.forward(s, pass, op)
 		return
 	}
-	if k := s.outputPacking(pass.Samples); k.positions > 1 {
-		s.forwardPacked(k, pass, op)
+	if layout := s.outputPacking(pass.Samples); layout.positions > 1 {
+		s.forwardPacked(layout, pass, op)
 		return
 	}
 	input := s.X.values(pass)
@@ -375,8 +375,8 @@ func (s *convStage) inputGradient(dy []float32, dyChannel int, p *Pass) {
 		s.tiles.inputGradient(s, dy, dyChannel, p)
 		return
 	}
-	if k := s.gradientPacking(p.Samples); k.positions > 1 {
-		s.inputsPacked(k, dy, dyChannel, p)
+	if layout := s.gradientPacking(p.Samples); layout.positions > 1 {
+		s.inputsPacked(layout, dy, dyChannel, p)
 		return
 	}
 	in := s.X.Channels
@@ -464,8 +464,8 @@ func (s *pooledStage) Forward(pass *Pass) {
 		s.forwardTiles(pass)
 		return
 	}
-	if k := s.outputPacking(pass.Samples); k.positions > 1 {
-		s.forwardPacked(k, pass)
+	if layout := s.outputPacking(pass.Samples); layout.positions > 1 {
+		s.forwardPacked(layout, pass)
 		return
 	}
 	input := s.X.values(pass)

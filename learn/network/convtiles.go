@@ -41,7 +41,7 @@ type convTiles struct {
 	inputChunks [][]kernel.Segment
 }
 
-// newConvTiles lays out the tiles of a convolution whose runs are prepared.
+// newConvTiles lays out the tiles of a convolution, for which [convStage.prepare] has listed the products.
 func newConvTiles(s *convStage) *convTiles {
 	isa := s.network.isa
 	t := &convTiles{isa: isa, tile: isa.TileValues(), bytes: isa.TileBytes()}

@@ -235,6 +235,7 @@ func (t *trainer) protocol() int {
 // values.
 func (t *trainer) size() int {
 	n := t.model.Params() + t.buffers + t.frozen
+	// The integers are a count of steps and a boolean.
 	if t.integers {
 		n += 2
 	}

@@ -86,6 +86,9 @@ func tileRelease() []byte { return append(vex(prefixNone, 0x49, 0, 0, 0, 0), 3<<
 // toBF16 encodes VCVTNE2PS2BF16 of 512 bits: the lower half of dst is made from the 16 values of low, and
 // the upper half from those of high.
 func toBF16(dst, low, high int) []byte {
+	// EVEX has three bytes behind 0x62, with the upper bits of the registers inverted: the map and the bits 3 and 4 of
+	// dst and low; the prefix and bits 0 to 3 of high; the length of 512 bits (2) and bit 4 of high. The opcode and ModRM
+	// follow, which has the lower bits of dst and low.
 	return []byte{
 		0x62,
 		byte((dst>>3&1^1)<<7 | (low>>4&1^1)<<6 | (low>>3&1^1)<<5 | (dst>>4&1^1)<<4 | map0F38),

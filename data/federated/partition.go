@@ -317,7 +317,10 @@ func (p Partition) dealSet(s *Grouped, labels, coarse []int32, seed uint64) ([][
 		return p.deal(labels, coarse, s.firstTargets(), seed)
 	}
 	p, err := p.Complete()
-	return p.dealGroups(s.Starts), err
+	if err != nil {
+		return nil, err
+	}
+	return p.dealGroups(s.Starts), nil
 }
 
 // needsNoLabels reports whether the kind deals samples without looking at their labels.

@@ -167,3 +167,27 @@ func TestPartition_FlowerKindsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Two natural clients at a time become one, and the last is alone. A negative group is refused.
+func TestPartitioned_GroupedNatural(t *testing.T) {
+	s := &Grouped{
+		Names:  []string{"a", "b", "c"},
+		Starts: []int{0, 2, 3, 5},
+		Train:  []int32{5, 4, 3, 2, 1},
+		Held:   []int32{0},
+		Labels: make([]int32, 6),
+		Rows:   &ByteRows{Width: 1, Bytes: make([]byte, 6), Coding: Fraction},
+	}
+	s.About.Classes = 1
+	grouped, err := s.Partitioned(Partition{Kind: "grouped_natural_id", Group: 2}, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(grouped.Starts, []int{0, 3, 5}) || !slices.Equal(grouped.Train, s.Train) {
+		t.Errorf("clients begin at %v of %v", grouped.Starts, grouped.Train)
+	}
+	_, err = s.Partitioned(Partition{Kind: "grouped_natural_id", Group: -1}, nil, 1)
+	if !strings.Contains(fmt.Sprint(err), "want no negative number") {
+		t.Errorf("groups of -1: %v", err)
+	}
+}

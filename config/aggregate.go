@@ -53,9 +53,11 @@ var devicesByzantine = combine.Byzantine{Share: 0.2}
 // withstands false ones. The empty text means that such a rule is used, or that there are no
 // devices.
 func (c *Config) UnguardedReason() string {
+	// The rule, deviceRule, is not for algorithms that weigh each update by its age or need the newest model, nor for
+	// those whose own check refuses it.
 	_, weighsEach := c.Aggregate.Algorithm.(algorithm.StaleWeigher)
-	robustSetup := combine.Setup{Rule: deviceRule}.ForAlgorithm(c.Aggregate.Algorithm)
 	needsNewest := registry.NeedsOf(c.Aggregate.Algorithm).NewestModel
+	robustSetup := combine.Setup{Rule: deviceRule}.ForAlgorithm(c.Aggregate.Algorithm)
 	isIncompatible := robustSetup.Check(c.Aggregate.Algorithm, nil) != nil
 	smallCohort := c.DevicesAlone() && c.Cohort > 0 && c.Cohort < combine.MinDeviceUpdates
 	// Of several reasons that apply, the first one is given.

@@ -155,6 +155,7 @@ func resolve(files []source, sets []string) (Config, error) {
 	// The message is about the number of clients, which the user chose, and not about the cohort,
 	// which the task did.
 	choseClientsAlone := given.has("clients") && !given.has("cohort")
+	// drawnFrom is 0 while the number is not known.
 	isTooFew := c.drawnFrom() > 0 && c.Cohort > c.drawnFrom()
 	if choseClientsAlone && isTooFew {
 		return Config{}, given.locate(problem(

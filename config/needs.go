@@ -223,15 +223,15 @@ func (c *Config) DecidesByLosses() string {
 		key       string
 		component any
 		name      string
-		// follows says that the component sees the loss that schedule.loss chooses, and not always
-		// that of the clients.
-		follows bool
+		// seesScheduleLoss says that the component sees the loss that schedule.loss chooses, which may be that of the
+		// validation instead of that of the clients.
+		seesScheduleLoss bool
 	}{
 		{"schedule.k", c.Schedule.K, schedule.Ks.NameOf(c.Schedule.K), true},
 		{"schedule.eta", c.Schedule.Eta, schedule.Etas.NameOf(c.Schedule.Eta), true},
 		{"select", c.Select, selection.Rules.NameOf(c.Select), false},
 	} {
-		seesValidation := part.follows && c.Schedule.Loss == ValidationLoss
+		seesValidation := part.seesScheduleLoss && c.Schedule.Loss == ValidationLoss
 		if c.needs(part.component).Losses && !seesValidation {
 			return part.key + ": " + part.name
 		}

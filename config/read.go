@@ -215,7 +215,8 @@ func (r *reader) readList(o *registry.Option, v reflect.Value, n *tree.Node, pat
 	}
 	if earlier.IsValid() {
 		v.Set(reflect.AppendSlice(earlier, v))
-		// The order of the keys says nothing, so that configurations that say the same are equal.
+		// Merged lists have elements of this one type (see withoutKeys). They are sorted by their keys, whose order
+		// says nothing, so that configurations that say the same are equal.
 		slices.SortFunc(v.Interface().([]RunValue), func(a, b RunValue) int { return cmp.Compare(a.Key, b.Key) })
 	}
 	// An empty list is nil, so that configurations that say the same are equal.

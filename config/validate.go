@@ -199,6 +199,7 @@ func (c *Config) checkPopulation() error {
 			c.Cohort,
 			len(c.Devices.Names),
 		)
+	// drawnFrom is 0 while the number is not known.
 	case c.drawnFrom() > 0 && c.Cohort > c.drawnFrom():
 		return problem(
 			"cohort",
@@ -531,9 +532,9 @@ func (c *Config) CheckUpdates(updates int) error {
 	return withOthers(Error("aggregate.combine", v.Validate(updates)), "cohort", "close")
 }
 
-// ask asks a component whether its options fit each other, the cohort and the number of clients, as
-// far as the component has a method for that. Its objection becomes a *[KeyError] below path, which
-// is the component's own.
+// ask asks a component whether its options fit each other, the cohort and the number of clients that cohorts are
+// drawn from (0 while it is not known), as far as the component has a method Validate for that. Its objection becomes
+// a *[KeyError] below path, which is the component's own.
 func (c *Config) ask(path string, component any) error {
 	switch v := component.(type) {
 	// Components differ in what they must know to check their options.
@@ -748,8 +749,9 @@ func (c *Config) checkStop() error {
 	return nil
 }
 
-// timedByFixed returns the key that asks for what rounds of K-eta-fixed take, in virtual time or in the
-// unit that stop.equal names, which must then be calculated before the run. It is empty if no key does.
+// timedByFixed returns the key by which the run ends, or is validated, after as much virtual time as a number of
+// rounds of the schedule K-eta-fixed take; with stop.equal it is as much energy, or the like. What they take must
+// then be calculated before the run. It is empty if no key says so.
 func (c *Config) timedByFixed() string {
 	switch {
 	case c.Stop.EqualRuntimeRounds > 0:

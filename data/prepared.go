@@ -284,8 +284,8 @@ func (p *prepared) addRows(r federated.Rows) error {
 	case *federated.BagRows:
 		p.Rows = "bag"
 		p.add("row", vector.Bytes(r.Starts))
-		p.add("token", vector.Bytes(integersAs[uint32](r.Word)))
-		p.add("count", vector.Bytes(integersAs[uint32](r.Count)))
+		p.add("token", vector.Bytes(integersAs[uint32](r.Tokens)))
+		p.add("count", vector.Bytes(integersAs[uint32](r.Counts)))
 	default:
 		return fmt.Errorf("samples of this reader cannot be prepared: they are %T", r)
 	}
@@ -577,11 +577,11 @@ func (p *prepared) texts() (federated.Rows, int, error) {
 func (p *prepared) bags() (federated.Rows, int, error) {
 	r := &federated.BagRows{
 		Starts: numbers[uint32](p, "row"),
-		Word:   integersAs[uint16](numbers[uint32](p, "token")),
-		Count:  integersAs[uint16](numbers[uint32](p, "count")),
+		Tokens: integersAs[uint16](numbers[uint32](p, "token")),
+		Counts: integersAs[uint16](numbers[uint32](p, "count")),
 	}
 	// Each token has a count, and each bag a part of both lists.
-	if len(r.Word) != len(r.Count) || !arePartBounds(r.Starts, len(r.Starts)-1, len(r.Word)) {
+	if len(r.Tokens) != len(r.Counts) || !arePartBounds(r.Starts, len(r.Starts)-1, len(r.Tokens)) {
 		return nil, 0, errors.New("bags of words do not match their places")
 	}
 	for i, end := range r.Starts[1:] {
@@ -589,18 +589,18 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 		total := 0
 		for j := start; j < end; j++ {
 			// Tokens that ascend are different, as the model expects.
-			ascends := j == start || r.Word[j] > r.Word[j-1]
-			if !ascends || int(r.Word[j]) >= p.Info.Features {
+			ascends := j == start || r.Tokens[j] > r.Tokens[j-1]
+			if !ascends || int(r.Tokens[j]) >= p.Info.Features {
 				return nil, 0, fmt.Errorf("bag %d is not ascending", i)
 			}
-			total += int(r.Count[j])
+			total += int(r.Counts[j])
 		}
 		if total < 1 || total > maxTweetWords {
 			return nil, 0, fmt.Errorf("bag %d of %d tokens", i, total)
 		}
-		r.Total = append(r.Total, uint16(total))
+		r.Totals = append(r.Totals, uint16(total))
 	}
-	return r, len(r.Total), nil
+	return r, len(r.Totals), nil
 }
 
 // arePartBounds reports whether starts divides total elements into n parts that follow one another, none of them

@@ -403,7 +403,7 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (hasK
 		return false, nil
 	}
 	// Counts and places must fit their types.
-	if len(tokens) > maxTweetWords || int64(len(r.Word)+len(tokens)) > math.MaxUint32 {
+	if len(tokens) > maxTweetWords || int64(len(r.Tokens)+len(tokens)) > math.MaxUint32 {
 		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), maxTweetWords)
 	}
 	r.Add(tokens)

@@ -230,11 +230,11 @@ func randomRows(format learn.Samples, n int, r *rand.Rand) federated.Rows {
 		rows := &federated.BagRows{Starts: []uint32{0}}
 		for range n {
 			for i := range words {
-				rows.Word = append(rows.Word, uint16(i*features/words))
-				rows.Count = append(rows.Count, 1)
+				rows.Tokens = append(rows.Tokens, uint16(i*features/words))
+				rows.Counts = append(rows.Counts, 1)
 			}
-			rows.Total = append(rows.Total, uint16(words))
-			rows.Starts = append(rows.Starts, uint32(len(rows.Word)))
+			rows.Totals = append(rows.Totals, uint16(words))
+			rows.Starts = append(rows.Starts, uint32(len(rows.Tokens)))
 		}
 		return rows
 	case learn.Tokens:

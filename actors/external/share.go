@@ -166,9 +166,9 @@ func (s *Shared) writeSamples(g *federated.Grouped) error {
 	case *federated.BagRows:
 		samples.Kind = "bags"
 		samples.Starts = put(s, r.Starts, len(r.Starts))
-		samples.Word = put(s, r.Word, len(r.Word))
-		samples.Count = put(s, r.Count, len(r.Count))
-		samples.Total = put(s, r.Total, len(r.Total))
+		samples.Word = put(s, r.Tokens, len(r.Tokens))
+		samples.Count = put(s, r.Counts, len(r.Counts))
+		samples.Total = put(s, r.Totals, len(r.Totals))
 	default:
 		return fmt.Errorf(
 			"trainer: the samples of %s are %T, which cannot be handed to another process",

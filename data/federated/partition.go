@@ -43,8 +43,8 @@ type Partition struct {
 	// Alpha is the concentration of the Dirichlet distribution. The smaller it is, the more
 	// clients differ. 0 means 0.5, and 0.1 for pachinko.
 	Alpha float64
-	// Beta is the concentration over the fine labels of one coarse label, for pachinko alone;
-	// 0 means 10.
+	// Beta is the concentration over the fine labels of one coarse label, for pachinko, and that of the sizes,
+	// for inner_dirichlet; 0 means 10.
 	Beta float64
 	// Shards is the number of pieces that each client gets, for shards alone; 0 means 2.
 	Shards int
@@ -311,7 +311,7 @@ func (p *Partition) dealLabels(order, labels, coarse []int32, random *rand.PCG) 
 
 // dealSet deals the training samples of the set s and returns the samples of each client, as
 // numbers from 0 among the training samples. labels has the label of each, coarse the coarse label
-// of each fine one. Only one kind needs the natural clients of s.
+// of each fine one. Only the kind grouped_natural_id needs the clients of s; all others deal the samples anew.
 func (p Partition) dealSet(s *Grouped, labels, coarse []int32, seed uint64) ([][]int32, error) {
 	if p.Kind != groupedNatural {
 		return p.deal(labels, coarse, s.firstTargets(), seed)
@@ -398,8 +398,8 @@ type urn struct {
 	alpha float64
 	// labels are those that still have samples.
 	labels []int32
-	// count is how often the present client has drawn each label, by its place in labels.
-	count []int32
+	// counts are how often the present client has drawn each label, by its index in labels.
+	counts []int32
 }
 
 // newTree makes the urns over the labels that have samples left in pools; reset must precede the
@@ -432,9 +432,9 @@ func newTree(p Partition, pools [][]int32, coarse []int32) *tree {
 // reset sets the counts of all urns to 0, so that the next client draws proportions of its own. The
 // samples that earlier clients drew stay used up.
 func (t *tree) reset() {
-	t.root.count = make([]int32, len(t.root.labels))
+	t.root.counts = make([]int32, len(t.root.labels))
 	for k := range t.below {
-		t.below[k].count = make([]int32, len(t.below[k].labels))
+		t.below[k].counts = make([]int32, len(t.below[k].labels))
 	}
 }
 
@@ -470,7 +470,7 @@ func (t *tree) draw(random *rand.PCG) int32 {
 // proportions that have a Dirichlet distribution with the parameter alpha.
 func (u *urn) draw(random *rand.PCG) int {
 	total := 0
-	for _, n := range u.count {
+	for _, n := range u.counts {
 		total += int(n)
 	}
 	share := keyed.Float64(random.Uint64())
@@ -478,21 +478,21 @@ func (u *urn) draw(random *rand.PCG) int {
 	remaining := float64(share * totalWeight)
 	// The last place takes what rounding may leave over after the loop.
 	place := len(u.labels) - 1
-	for i, n := range u.count {
+	for i, n := range u.counts {
 		remaining -= u.alpha + float64(n)
 		if remaining < 0 {
 			place = i
 			break
 		}
 	}
-	u.count[place]++
+	u.counts[place]++
 	return place
 }
 
 // remove takes a label whose samples are used up out of the urn.
 func (u *urn) remove(place int) {
 	u.labels = slices.Delete(u.labels, place, place+1)
-	u.count = slices.Delete(u.count, place, place+1)
+	u.counts = slices.Delete(u.counts, place, place+1)
 }
 
 // Partitioned returns a set with the same samples, whose training samples are dealt to new clients

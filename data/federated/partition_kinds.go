@@ -130,7 +130,7 @@ func (p *Partition) dealByClass(order, labels []int32, random *rand.PCG) ([][]in
 			// Each label has an urn in which the clients are the labels.
 			u := urns[labels[i]]
 			if u == nil {
-				u = &urn{alpha: p.Alpha, labels: ascending(p.Clients), count: make([]int32, p.Clients)}
+				u = &urn{alpha: p.Alpha, labels: ascending(p.Clients), counts: make([]int32, p.Clients)}
 				urns[labels[i]] = u
 			}
 			c := u.draw(random)

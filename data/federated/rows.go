@@ -148,14 +148,15 @@ func (r *TextRows) Append(dst *learn.Batch, i int) {
 // Memory returns the size of the text and of the windows' places in bytes.
 func (r *TextRows) Memory() int { return len(r.Text) + 4*len(r.Starts) }
 
-// AddText appends a text to a set of TextRows, and returns the numbers of its samples: the windows that a
-// token follows, in their order. That token is the label of the window.
+// AddText appends a text, a byte for each token, to a set of TextRows, and returns the numbers of its samples: the
+// windows that a token follows, in their order. That token is the label of the window.
 func (s *Grouped) AddText(text []byte) (samples []int32, err error) {
 	r := s.Rows.(*TextRows)
-	start := len(r.Text)
+	// The text begins at textStart in r.Text, and its first window is sample first.
+	textStart := len(r.Text)
+	first := len(s.Labels)
 	r.Text = append(r.Text, text...)
 	windows := max(0, len(text)-r.Window)
-	first := len(s.Labels)
 	if windows > MaxSamples-first {
 		return nil, fmt.Errorf("more than %d windows of text", MaxSamples)
 	}
@@ -164,35 +165,35 @@ func (s *Grouped) AddText(text []byte) (samples []int32, err error) {
 	s.Labels = Grow(s.Labels, windows)
 	for i := range samples {
 		samples[i] = int32(first + i)
-		r.Starts[first+i] = int32(start + i)
+		r.Starts[first+i] = int32(textStart + i)
 		s.Labels[first+i] = int32(text[r.Window+i])
 	}
 	return samples, nil
 }
 
-// BagRows holds bags of words: token ids, ascending within a row, with counts.
+// BagRows holds bags of words. A token is the number of a word in the vocabulary.
 type BagRows struct {
-	// Starts has the place at which each row begins in Word and Count, and the end of the last one.
+	// Starts has one entry more than rows: row i has the entries Starts[i] to Starts[i+1]-1 of Tokens and Counts.
 	Starts []uint32
-	// Word has the ids of the tokens, ascending within a row.
-	Word []uint16
-	// Count has how often each of them occurs in its row.
-	Count []uint16
-	// Total is the number of tokens of each row; unknown tokens do not count.
-	Total []uint16
+	// Tokens has the different tokens of each row, ascending within the row.
+	Tokens []uint16
+	// Counts has how often each of them occurs in its row.
+	Counts []uint16
+	// Totals is the number of tokens of each row, the sum of its counts. Words outside the vocabulary do not count.
+	Totals []uint16
 }
 
 // Append adds sample i as a bag of words: each word with its share of all words of the sample.
 func (r *BagRows) Append(dst *learn.Batch, i int) {
 	start := r.Starts[i]
 	end := r.Starts[i+1]
-	total := float32(r.Total[i])
-	token := r.Word[start:end]
-	count := r.Count[start:end]
-	index, value := AppendBag(dst, len(token))
-	for j, t := range token {
-		index[j] = int32(t)
-		value[j] = float32(count[j]) / total
+	total := float32(r.Totals[i])
+	tokens := r.Tokens[start:end]
+	counts := r.Counts[start:end]
+	index, value := AppendBag(dst, len(tokens))
+	for j, token := range tokens {
+		index[j] = int32(token)
+		value[j] = float32(counts[j]) / total
 	}
 }
 
@@ -202,24 +203,24 @@ func (r *BagRows) Add(tokens []uint16) {
 	slices.Sort(tokens)
 	for i, token := range tokens {
 		if i == 0 || token != tokens[i-1] {
-			r.Word = append(r.Word, token)
-			r.Count = append(r.Count, 0)
+			r.Tokens = append(r.Tokens, token)
+			r.Counts = append(r.Counts, 0)
 		}
-		r.Count[len(r.Count)-1]++
+		r.Counts[len(r.Counts)-1]++
 	}
-	r.Total = append(r.Total, uint16(len(tokens)))
-	r.Starts = append(r.Starts, uint32(len(r.Word)))
+	r.Totals = append(r.Totals, uint16(len(tokens)))
+	r.Starts = append(r.Starts, uint32(len(r.Tokens)))
 }
 
 // renumbered returns the bags with other numbers for their tokens: token i becomes newNumber[i]. A token
 // whose new number is -1 is left out of its bag. A bag that loses all its tokens stays, empty.
 func (r *BagRows) renumbered(newNumber []int) *BagRows {
 	result := &BagRows{Starts: []uint32{0}}
-	for i := range r.Total {
+	for i := range r.Totals {
 		var tokens []uint16
 		for j := r.Starts[i]; j < r.Starts[i+1]; j++ {
-			if token := newNumber[r.Word[j]]; token >= 0 {
-				tokens = append(tokens, slices.Repeat([]uint16{uint16(token)}, int(r.Count[j]))...)
+			if token := newNumber[r.Tokens[j]]; token >= 0 {
+				tokens = append(tokens, slices.Repeat([]uint16{uint16(token)}, int(r.Counts[j]))...)
 			}
 		}
 		result.Add(tokens)
@@ -229,7 +230,7 @@ func (r *BagRows) renumbered(newNumber []int) *BagRows {
 
 // Memory returns the size of all samples in bytes.
 func (r *BagRows) Memory() int {
-	return 4*len(r.Starts) + 2*(len(r.Word)+len(r.Count)+len(r.Total))
+	return 4*len(r.Starts) + 2*(len(r.Tokens)+len(r.Counts)+len(r.Totals))
 }
 
 // AppendBag appends a sparse row of n entries to the batch dst, and returns the memory of their indices and
@@ -251,7 +252,7 @@ func Grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
 // InkRows holds FEMNIST's images by their ink: which pixels are not white, and these. That
 // is a quarter of their bytes, and fewer to look up.
 type InkRows struct {
-	// starts is where each image begins, in blocks that lie one behind the other.
+	// starts is where each image begins: at byte starts[i] % inkBlock of block starts[i] / inkBlock.
 	starts []int
 	// mu guards blocks and starts while images are stored.
 	mu sync.Mutex

@@ -55,9 +55,9 @@ func addTweet(r *federated.BagRows, record []byte) {
 	total := uint16(record[1])
 	for i := range distinct {
 		token := tweetToken(record, i)
-		r.Word = append(r.Word, binary.LittleEndian.Uint16(token))
-		r.Count = append(r.Count, uint16(token[2]))
+		r.Tokens = append(r.Tokens, binary.LittleEndian.Uint16(token))
+		r.Counts = append(r.Counts, uint16(token[2]))
 	}
-	r.Total = append(r.Total, total)
-	r.Starts = append(r.Starts, uint32(len(r.Word)))
+	r.Totals = append(r.Totals, total)
+	r.Starts = append(r.Starts, uint32(len(r.Tokens)))
 }

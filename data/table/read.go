@@ -465,7 +465,7 @@ func (r *reading) rowsByClient() (names []string, clientRows [][]int32) {
 // the names of the files decide, if there are any; otherwise the options draw a part by the run's
 // seed and the number of the client.
 func (r *reading) splitRows(client int, rows []int32) (train, held []int32) {
-	if r.split == nil && r.heldOut == nil {
+	if !r.marksHeldOut() {
 		return r.options.Split(client, rows)
 	}
 	for _, row := range rows {

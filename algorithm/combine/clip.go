@@ -11,10 +11,10 @@ import (
 // bound/norm (norm thresholding, Sun et al. 2019, section 4). It holds no state and may be
 // shared.
 type Clip interface {
-	// Bound returns the bound of a round with at least one update; norms are those of its updates in
-	// the order of their tasks. memory is the next of the round before, nil in the first round, and must
-	// not be changed. next is the memory of the following round: finite numbers, none below 0.
-	Bound(memory, norms []float64) (bound float64, next []float64)
+	// Bound returns the bound of a round with at least one update; norms are those of its updates in the order of
+	// their tasks. memory is the nextMemory of the round before, nil in the first round, and must not be changed.
+	// nextMemory is that of the following round: finite numbers, none below 0.
+	Bound(memory, norms []float64) (bound float64, nextMemory []float64)
 }
 
 // Clips are those that a configuration can name.
@@ -27,14 +27,14 @@ type Clipper struct {
 	memory []float64
 }
 
-// Factors returns the bound of a round whose updates have these norms, in the order of their tasks, and for
-// each update the factor, at most 1, that shortens it to the bound. Without a rule or without updates the
-// bound is +Inf. next is what the clip remembers if the round counts, for [Clipper.Advance].
-func (c *Clipper) Factors(norms []float64) (bound float64, factors, next []float64) {
+// Factors returns the bound of a round whose updates have these norms, in the order of their tasks, and for each
+// update the factor, at most 1, that shortens it to the bound. Without a rule or without updates the bound is +Inf.
+// nextMemory is what the clip remembers if the round counts, for [Clipper.Advance].
+func (c *Clipper) Factors(norms []float64) (bound float64, factors, nextMemory []float64) {
 	factors = make([]float64, len(norms))
 	bound = math.Inf(1)
 	if c.Rule != nil && len(norms) > 0 {
-		bound, next = c.Rule.Bound(c.memory, norms)
+		bound, nextMemory = c.Rule.Bound(c.memory, norms)
 	}
 	for i, norm := range norms {
 		factors[i] = 1
@@ -42,27 +42,27 @@ func (c *Clipper) Factors(norms []float64) (bound float64, factors, next []float
 			factors[i] = bound / norm
 		}
 	}
-	return bound, factors, next
+	return bound, factors, nextMemory
 }
 
 // Clip shortens the updates of a round in place, so that none is longer than the round's bound. It returns
 // what the clip remembers if the round counts, for [Clipper.Advance].
-func (c *Clipper) Clip(updates [][]int64) (next []float64) {
+func (c *Clipper) Clip(updates [][]int64) (nextMemory []float64) {
 	if c.Rule == nil {
 		return nil
 	}
-	_, factors, next := c.Factors(Norms(updates))
+	_, factors, nextMemory := c.Factors(Norms(updates))
 	for i, f := range factors {
 		multiply(updates[i], f)
 	}
-	return next
+	return nextMemory
 }
 
-// Advance ends a round: next becomes the memory. If it is nil the memory stays, as after a round without
+// Advance ends a round: nextMemory becomes the memory. If it is nil the memory stays, as after a round without
 // updates.
-func (c *Clipper) Advance(next []float64) {
-	if next != nil {
-		c.memory = next
+func (c *Clipper) Advance(nextMemory []float64) {
+	if nextMemory != nil {
+		c.memory = nextMemory
 	}
 }
 

@@ -8,4 +8,4 @@ type Fixed struct {
 }
 
 // Bound implements [Clip]: it remembers nothing.
-func (f Fixed) Bound(_, _ []float64) (bound float64, next []float64) { return f.Norm, nil }
+func (f Fixed) Bound(_, _ []float64) (bound float64, nextMemory []float64) { return f.Norm, nil }

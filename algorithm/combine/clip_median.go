@@ -24,7 +24,7 @@ type MedianNorm struct {
 
 // Bound returns Times the lower median of the norms of this round's updates and of the remembered ones,
 // zeros left out; +Inf if there are none. The next memory has the newest Updates norms, the oldest first.
-func (m MedianNorm) Bound(memory, norms []float64) (bound float64, next []float64) {
+func (m MedianNorm) Bound(memory, norms []float64) (bound float64, nextMemory []float64) {
 	all := slices.Concat(memory, norms)
 	all = slices.DeleteFunc(all, func(norm float64) bool { return norm == 0 })
 	if len(all) == 0 {

@@ -21,10 +21,10 @@ type Quantile struct {
 	Rate     float64 `key:"rate" default:"0.2" range:"(0,1]" help:"eta, rate of the bound"`
 }
 
-// Bound implements [Clip]: it returns the bound of this round, which the rounds before have determined, so that
-// norms do not change it. next holds a single number, the bound of the next round. That is higher than this one
-// if less than the part Quantile of the norms is within the bound, and lower if more is.
-func (q Quantile) Bound(memory, norms []float64) (bound float64, next []float64) {
+// Bound implements [Clip]: it returns the bound of this round, which the rounds before have determined, so that norms
+// do not change it. nextMemory holds a single number, the bound of the next round. That is higher than this one if
+// less than the part Quantile of the norms is within the bound, and lower if more is.
+func (q Quantile) Bound(memory, norms []float64) (bound float64, nextMemory []float64) {
 	bound = q.Initial
 	if len(memory) > 0 {
 		bound = memory[0]

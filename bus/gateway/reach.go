@@ -209,9 +209,9 @@ func (p *peer) forgetAnswer() {
 	p.lastAnswered = answeredMessage{}
 }
 
-// checkTask ends the device's part in the run, as of one that is not reached, if its open task was sent taskSends
-// times, the first time taskTime ago or more, and the device has not confirmed it. It is called when the device has
-// sent something that it would not have sent with the task.
+// checkTask is called when the device has sent something that it would not send if it had its open task. If that task
+// was sent taskSends times, the first time taskTime ago or more, and has not reached the device, the device's part in
+// the run ends, as that of a device that is not reached.
 func (p *peer) checkTask() {
 	isOpen := p.task != noTask && !p.decided
 	isOverdue := p.sendCount >= taskSends && time.Since(p.firstSent) >= taskTime

@@ -38,15 +38,15 @@ type Coordinator struct {
 	sending sync.Mutex
 	// subject makes the subjects of the clients' tasks.
 	subject subject.Clients
-	// buffer is the encoding of the last task, whose memory the next one uses.
-	buffer []byte
+	// taskBuffer is the encoding of the last task, whose memory the next one uses.
+	taskBuffer []byte
 	// batchBegun says that tasks have been sent since TakePlans was called last.
 	batchBegun bool
 
 	// plans holds the plans that TakePlans has not returned yet.
 	plans *mailbox.Mailbox[bus.ClientPlan]
-	// arrived are the plans of one message. Only the subscription to plans uses the field.
-	arrived []bus.ClientPlan
+	// arrivedPlans are the plans of one message. Only the subscription to plans uses the field.
+	arrivedPlans []bus.ClientPlan
 	// wait is the state of the present wait for plans.
 	wait planWait
 

@@ -44,13 +44,14 @@ type Host struct {
 	// computePlan computes the plan p of a task.
 	computePlan func(client int, t *bus.Task, p *bus.Plan) error
 	task        bus.Task
-	answer      bus.Plan
+	// plan is the plan of the task that is being answered.
+	plan bus.Plan
 	// bufferedPlans is how many plans the buffer holds.
 	bufferedPlans int
 	// plansSubject is the subject of the first of them, on which all are sent.
 	plansSubject string
-	// buffer is the message with these plans.
-	buffer []byte
+	// plansMessage is the message with these plans.
+	plansMessage []byte
 
 	// highestFence is the highest fencing token of the messages so far.
 	highestFence highest
@@ -211,17 +212,17 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 		return
 	}
 	h.bufferedPlans = 0
-	err = h.conn.Publish(h.plansSubject, h.buffer)
+	err = h.conn.Publish(h.plansSubject, h.plansMessage)
 	// Over a connection that is away the plans are lost, and the coordinator sends the tasks again.
 	if err != nil && !h.conn.Transient(err) {
 		h.end(fmt.Errorf("bus: plans on %s: %w", h.plansSubject, err))
 	}
 }
 
-// addPlan computes the plan of the client's task in message m and adds it to h.buffer, the message with the plans
-// of all tasks that have arrived together. verb is the part of m's subject behind the client. It ignores a message
-// that is no valid task, and a task with a lower fencing token than a message before: its sender has lost the run
-// to another coordinator and may not know that. A task of another configuration than the host's is an error that
+// addPlan computes the plan of the client's task in message m and adds it to h.plansMessage, the message with the
+// plans of all tasks that have arrived together. verb is the part of m's subject behind the client. It ignores a
+// message that is no valid task, and a task with a lower fencing token than a message before: its sender has lost the
+// run to another coordinator and may not know that. A task of another configuration than the host's is an error that
 // wraps [bus.ErrStale]. The host ends with any error.
 func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	if bus.Unmarshal(m.Data, &h.task) != nil {
@@ -230,26 +231,26 @@ func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	if h.config.Stamp != 0 && h.task.Stamp != h.config.Stamp {
 		return fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale)
 	}
-	h.answer.Reset()
+	h.plan.Reset()
 	if !h.highestFence.admits(h.task.Fence) {
 		return nil
 	}
-	h.answer.Task = h.task.Task
-	h.answer.Fence = h.task.Fence
-	h.answer.Placement = h.task.Placement
-	err = h.computePlan(client, &h.task, &h.answer)
+	h.plan.Task = h.task.Task
+	h.plan.Fence = h.task.Fence
+	h.plan.Placement = h.task.Placement
+	err = h.computePlan(client, &h.task, &h.plan)
 	if err == nil {
-		err = h.answer.Validate()
+		err = h.plan.Validate()
 	}
 	// The message goes to the subject of the first plan's client. The other plans name their clients.
 	if h.bufferedPlans == 0 {
 		h.plansSubject = subject.PlanSubject(m.Subject, verb)
-		h.buffer = h.buffer[:0]
+		h.plansMessage = h.plansMessage[:0]
 	} else {
-		h.answer.Client = uint64(client)
+		h.plan.Client = uint64(client)
 	}
 	if err == nil {
-		h.buffer, err = bus.AppendPlan(h.buffer, &h.answer)
+		h.plansMessage, err = bus.AppendPlan(h.plansMessage, &h.plan)
 	}
 	if err != nil {
 		return fmt.Errorf("bus: plan of client %d for task %d: %w", client, h.task.Task, err)

@@ -98,10 +98,10 @@ func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*ho
 }
 
 // onRequest answers a request for the run's information (Info). A request that gives a host's name is also the
-// heartbeat of that host. joined is the name of the host if it has joined with this message or changed its number of
-// workers, and otherwise empty. first says that no host was present before. seenFence is the highest fencing token
+// heartbeat of that host. changed is the name of the host if it has joined with this message or changed its number of
+// workers, and otherwise empty. isFirst says that no host was present before. seenFence is the highest fencing token
 // that the sender has seen, noFence if it says none.
-func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool, seenFence uint64) {
+func (r *hostRegistry) onRequest(m *nats.Msg) (changed string, isFirst bool, seenFence uint64) {
 	if natsconn.IsMisdirected(m) {
 		return "", false, noFence
 	}
@@ -111,13 +111,13 @@ func (r *hostRegistry) onRequest(m *nats.Msg) (joined string, first bool, seenFe
 	}
 	// A question without a host's name, such as that of AskRun, is only answered.
 	if request.Host != "" && names.CheckToken("host", request.Host) == nil {
-		joined, first = r.update(&request)
+		changed, isFirst = r.update(&request)
 	}
 	if m.Reply != "" {
 		// A closed connection has a handler of its own.
 		_ = m.Respond(r.answer)
 	}
-	return joined, first, request.Fence
+	return changed, isFirst, request.Fence
 }
 
 // update takes a heartbeat, by which a host joins, stays, changes its number of workers, or leaves. changed is the

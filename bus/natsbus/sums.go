@@ -228,7 +228,7 @@ func (d *sumCollector) withQueueNumber(number uint64, f func(*openJob)) {
 // is sent again may have earlier messages in the queue.
 func (d *sumCollector) noteSent(job uint64, f jetstream.PubAckFuture) {
 	d.withJob(job, func(o *openJob) {
-		// noteConfirmation has set o.number to that of the message before.
+		// noteConfirmation has set o.queueNumber to that of the message before.
 		if d.noteConfirmation(o) {
 			o.olderQueueNumbers = append(o.olderQueueNumbers, o.queueNumber)
 		}

@@ -47,11 +47,11 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 // error; it is sent again when the connection is back.
 func (c *Coordinator) publishTask(client int, t *bus.Task, target placement.Target) (err error) {
 	t.Placement = target.Token
-	c.buffer, err = bus.Marshal(c.buffer[:0], t)
+	c.taskBuffer, err = bus.Marshal(c.taskBuffer[:0], t)
 	if err != nil {
 		return err
 	}
-	err = c.conn.Publish(c.subject.Subject(client, cmp.Or(target.Verb, subject.Task)), c.buffer)
+	err = c.conn.Publish(c.subject.Subject(client, cmp.Or(target.Verb, subject.Task)), c.taskBuffer)
 	if err != nil && !c.conn.Transient(err) {
 		return fmt.Errorf("bus: task %d to client %d: %w", t.Task, client, err)
 	}
@@ -72,20 +72,20 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 		c.failed(fmt.Errorf("%w (from simulated client %d)", err, client))
 		return
 	}
-	c.arrived = append(c.arrived[:0], bus.ClientPlan{Client: client, Plan: plan})
+	c.arrivedPlans = append(c.arrivedPlans[:0], bus.ClientPlan{Client: client, Plan: plan})
 	for _, nested := range plan.Others {
-		c.arrived = append(c.arrived, bus.ClientPlan{Client: int(nested.Client), Plan: nested})
+		c.arrivedPlans = append(c.arrivedPlans, bus.ClientPlan{Client: int(nested.Client), Plan: nested})
 	}
 	plan.Others = nil
 	// A plan with a higher fencing token, or with a token of another coordinator's placement, answers a task of that
 	// other coordinator.
 	if c.hosts != nil {
 		c.lease.fence.hear(plan.Fence)
-		c.arrived = slices.DeleteFunc(c.arrived, func(p bus.ClientPlan) bool {
+		c.arrivedPlans = slices.DeleteFunc(c.arrivedPlans, func(p bus.ClientPlan) bool {
 			return p.Plan.Fence > c.lease.fence.token.Load() || !c.hosts.placement.Answered(p.Plan.Placement)
 		})
 	}
-	c.plans.PutAll(c.arrived)
+	c.plans.PutAll(c.arrivedPlans)
 }
 
 const (

@@ -222,7 +222,10 @@ func (c *Conn) MoveOn(reason string) bool {
 func (c *Conn) mayMove() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	pause := min(moveEvery<<min(max(c.movesSinceUseful-1, 0), 16), maxMoveEvery)
+	// The pause after the first move is moveEvery. The bound keeps the shift from overflowing.
+	const maxDoublings = 16
+	doublings := min(max(c.movesSinceUseful-1, 0), maxDoublings)
+	pause := min(moveEvery<<doublings, maxMoveEvery)
 	if time.Since(c.lastMove) < pause {
 		return false
 	}

@@ -195,7 +195,7 @@ func (p *distribution) sumBounds(rounds int) (low, high float64) {
 }
 
 // logMoment returns the logarithm of the mean of e^(order · loss) over the finite losses, where the loss of index i
-// is (first + i)·step. The largest exponent is taken out of the sum, so that nothing overflows.
+// is (firstIndex + i)·lossStep. The largest exponent is taken out of the sum, so that nothing overflows.
 func (p *distribution) logMoment(order float64) float64 {
 	largest := math.Inf(-1)
 	for i, probability := range p.probabilities {
@@ -221,8 +221,9 @@ func (p *distribution) compose(rounds int, low, high float64) distribution {
 	for points < max(last-first+1, len(p.probabilities)) {
 		points *= 2
 	}
-	// The Fourier transform adds losses modulo the number of points, so that a loss has its place in a ring. Of
-	// the sums with one place the one in the window is taken.
+	// The Fourier transform adds losses modulo the number of points, so that a loss has its place in a ring, which
+	// it shares with all that differ by a multiple of points. What a place of the result has counts for the only such
+	// loss from first on.
 	placeOf := func(loss int) int { return (loss%points + points) % points }
 	ring := make([]float64, points)
 	for i, probability := range p.probabilities {

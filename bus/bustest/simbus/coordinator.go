@@ -41,7 +41,7 @@ type Coordinator struct {
 	// plans are those that have arrived and were not taken.
 	plans *mailbox.Mailbox[bus.ClientPlan]
 	// late is the timer that runs while plans are waited for.
-	late *time.Timer
+	planTimer *time.Timer
 
 	// mu guards what follows. models are those that were put, jobs the open ones by their numbers, sums those that
 	// wait for a decision, and hosts what the bus has last said of the hosts.
@@ -68,11 +68,11 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 	c.life, c.end = context.WithCancelCause(context.Background())
 	// The timer is stopped as soon as it is made. It runs, for PlanPatience, only while a plan is waited for.
 	const neverReached = time.Hour
-	c.late = time.AfterFunc(neverReached, func() {
+	c.planTimer = time.AfterFunc(neverReached, func() {
 		c.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited "+
 			"for: %w", run, config.PlanPatience, bus.ErrInterrupted))
 	})
-	c.late.Stop()
+	c.planTimer.Stop()
 	// Only a run with Info admits hosts of other processes.
 	if config.Info != nil {
 		config.Info.Run = run
@@ -96,9 +96,9 @@ func (c *Coordinator) acquire(ctx context.Context) error {
 	renewals := uint64(0)
 	for {
 		// A question may be repeated and arrive late, so it carries the value that it was asked with.
-		before := renewals
+		renewalsBefore := renewals
 		reply, err := ask(ctx, c.conn, "open", askEvery, func(answer func(acquired)) {
-			answer(c.server.acquire(c, before))
+			answer(c.server.acquire(c, renewalsBefore))
 		})
 		err = cmp.Or(err, reply.err)
 		// Without a renewal the lease was free, and is this coordinator's now.
@@ -165,7 +165,7 @@ func (c *Coordinator) failed(err error) {
 func (c *Coordinator) Close(context.Context) error {
 	c.conn.send("close", func() { c.server.close(c) })
 	c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
-	c.late.Stop()
+	c.planTimer.Stop()
 	c.work.Wait()
 	return nil
 }
@@ -191,8 +191,8 @@ func (c *Coordinator) Hosts() (hosts, workers int) {
 // wraps [bus.ErrInterrupted] if no plan arrives for CoordinatorConfig.PlanPatience, since nothing else
 // shows that no host got a task.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
-	c.late.Reset(c.config.PlanPatience)
-	defer c.late.Stop()
+	c.planTimer.Reset(c.config.PlanPatience)
+	defer c.planTimer.Stop()
 	return c.plans.Take(ctx, buf)
 }
 
@@ -270,10 +270,10 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 // openJob is a job whose sum has not been accepted.
 type openJob struct {
 	job *bus.Job
-	// taken says that the coordinator has a sum of the job and has not decided on it.
-	taken bool
-	// waiting are the answers to repeats of that sum, given when it is answered.
-	waiting []answer
+	// awaitsDecision says that the coordinator has a sum of the job and has not decided on it.
+	awaitsDecision bool
+	// repeats are the answers to repeats of that sum, given when it is answered.
+	repeats []answer
 }
 
 // answer sends a trainer the decision about its sum.
@@ -298,15 +298,15 @@ func (c *Coordinator) receiveSum(r *bus.Result, to answer) {
 		return
 	}
 	// A sum of the job waits for the coordinator's decision already.
-	if o.taken {
-		if len(o.waiting) >= maxWaiting {
+	if o.awaitsDecision {
+		if len(o.repeats) >= maxWaiting {
 			c.reply(to, bus.Refused, fmt.Sprintf("%d repeats wait already", maxWaiting))
 			return
 		}
-		o.waiting = append(o.waiting, to)
+		o.repeats = append(o.repeats, to)
 		return
 	}
-	o.taken = true
+	o.awaitsDecision = true
 	var once sync.Once
 	c.sums.Put(&bus.ReceivedSum{
 		Result: r,
@@ -320,10 +320,10 @@ func (c *Coordinator) receiveSum(r *bus.Result, to answer) {
 // closed if its sum is accepted, and else stays open for another one.
 func (c *Coordinator) settle(o *openJob, to answer, status bus.Status, reason string) {
 	c.mu.Lock()
-	repeats := o.waiting
+	repeats := o.repeats
 	statusOfRepeats := status
-	o.taken = false
-	o.waiting = nil
+	o.awaitsDecision = false
+	o.repeats = nil
 	if status == bus.Accepted {
 		statusOfRepeats = bus.Repeated
 		delete(c.jobs, o.job.Job)

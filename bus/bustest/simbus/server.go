@@ -90,16 +90,16 @@ type acquired struct {
 	err      error
 }
 
-// acquire gives coordinator c the lease if that is free, and empties the run. If c has the lease already, nothing
-// changes. If another coordinator has it, c may wait for its end and ask again, with before set to the number
-// of the lease's renewals in the first answer; the first time, before is 0. A lease that was renewed while c
-// waited has a holder that is alive, so the answer then is an error.
-func (s *server) acquire(c *Coordinator, before uint64) acquired {
+// acquire is called at the bus for coordinator c. It gives c the lease if that is free, and empties the run. If c has
+// the lease already, nothing changes. If another coordinator has it, c may wait for its end and ask again, with
+// renewalsBefore set to the number of the lease's renewals in the first answer; the first time it is 0. A lease that
+// was renewed while c waited has a holder that is alive, so the answer then is an error.
+func (s *server) acquire(c *Coordinator, renewalsBefore uint64) acquired {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &s.lease
 	neverEnds := l.until.IsZero()
-	renewedMeanwhile := before > 0 && l.renewals != before
+	renewedMeanwhile := renewalsBefore > 0 && l.renewals != renewalsBefore
 	switch {
 	case l.holder == c:
 		return acquired{}
@@ -241,7 +241,6 @@ func (s *server) dispatch(c *Coordinator, client int, t *bus.Task) {
 // put queues job j of coordinator c unless the bus has it already, and hands it out if a host
 // waits. It does nothing if c has lost the lease.
 func (s *server) put(c *Coordinator, j *bus.Job) {
-	// holds calls the function only while c has the lease.
 	s.ifHolder(c, func() {
 		if s.jobs[j.Job] == nil {
 			w := &work{job: j}

@@ -94,7 +94,7 @@ without it --devices names the devices, and the model has 1 MB.`,
 		Example: `  fedpace calibrate serve --config exp.yaml
   fedpace calibrate serve --devices pi1,pi2 --listen 192.168.1.10:4222
   fedpace calibrate serve --devices pi1 --nats nats://server:4222 --creds coordinator.creds`,
-		RunE: func(c *cobra.Command, _ []string) error { return f.do(c) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	s := c.Flags()
 	s.StringArrayVar(&f.config, "config", nil, cli.ConfigUsage)
@@ -135,10 +135,10 @@ without it --devices names the devices, and the model has 1 MB.`,
 	return c
 }
 
-// do prepares the server's connection, measures the devices and prints what was measured. c is the
+// run prepares the server's connection, measures the devices and prints what was measured. c is the
 // command, whose context is cancelled by a signal; after an interruption, the devices that were
 // done are printed.
-func (f *calibrationServer) do(c *cobra.Command) error {
+func (f *calibrationServer) run(c *cobra.Command) error {
 	display := cli.NewDisplay(c)
 	defer display.Close()
 	f.serve.Notice = display.Notice

@@ -76,7 +76,7 @@ class, data).`,
 			if err != nil {
 				return cli.Usage(c, err)
 			}
-			return e.do(c, grant)
+			return e.carryOut(c, grant)
 		},
 	}
 	s := c.Flags()
@@ -178,10 +178,10 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	return g, g.Check()
 }
 
-// do carries out the action that the flags ask for, with the authority whose keys lie in the folder
+// carryOut carries out the action that the flags ask for, with the authority whose keys lie in the folder
 // of the keys. Keys that do not exist yet are made, except for a revocation: new keys cannot have
 // signed anything that could be revoked.
-func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
+func (e *enrollment) carryOut(c *cobra.Command, g auth.Grant) (err error) {
 	e.keys, err = run.KeysFolder(e.keys)
 	if err != nil {
 		return err

@@ -192,6 +192,7 @@ func (f *paperFlags) play(c *cobra.Command, cells []study.Cell) error {
 		more, err = f.plan.Controlled(cells)
 		if err == nil {
 			cells = append(cells, more...)
+			// Only the controls, the last of the cells, are still to be played.
 			err = f.plan.Run(c.Context(), cells[len(cells)-len(more):], options)
 		}
 	}

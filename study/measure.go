@@ -175,6 +175,7 @@ func roundToEasier(level float64, lowerIsBetter bool) float64 {
 	if level == 0 {
 		return level
 	}
+	// The unit is that of the fourth digit. max and min leave a level alone that rounding errors would make harder.
 	unit := math.Pow10(portable.Decade(level) - 3)
 	if lowerIsBetter {
 		return max(level, math.Ceil(level/unit)*unit)

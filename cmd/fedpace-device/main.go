@@ -8,6 +8,8 @@ import (
 
 func main() { cli.Main(rootCommand()) }
 
+// rootCommand makes the command line of fedpace-device: the commands that a device needs, without those that read
+// configurations and play runs.
 func rootCommand() *cobra.Command {
 	const name = "fedpace-device"
 	return cli.Group(&cobra.Command{

@@ -29,13 +29,13 @@ func (Points) Recognises(s *federated.Source) federated.Match {
 // Open reads the file. Four fifths of a client's points are for training.
 func (Points) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	digest := sha256.New()
-	fmt.Fprint(digest, o.Seed) // of the split
+	fmt.Fprint(digest, o.Seed) // the split depends on it
 	lines, err := csv.NewReader(io.TeeReader(s.File, digest)).ReadAll()
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	samples := map[string][]int32{} // numbers of samples by client
+	samples := map[string][]int32{} // by client the indices of its samples
 	set := federated.Grouped{}
 	rows := &federated.FloatRows{Width: 2}
 	for i, line := range lines[1:] {

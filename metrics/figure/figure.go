@@ -254,6 +254,7 @@ func (d *drawing) includeBand(b *Band) {
 		d.y.include(q.Low, q.High)
 	}
 	d.legend.add(b.Name, func(c *canvas, from, to place) {
+		// The sample of the legend is a rectangle of 8 points' height around the line between from and to.
 		c.polygon([]place{{from.x, from.y - 4}, {to.x, to.y - 4}, {to.x, to.y + 4}, {from.x, from.y + 4}}, shade(bandColour))
 	})
 }
@@ -323,6 +324,7 @@ func (d *drawing) tickHeight() float64 {
 	for _, t := range d.x.ticks {
 		furtherLines = max(furtherLines, moreLines(t.label))
 	}
+	// lineHeight is a multiple of the size of the letters.
 	return tickSize + furtherLines*lineHeight*tickSize
 }
 
@@ -397,6 +399,8 @@ func (d *drawing) draw(c *canvas, corner place, left float64) {
 	d.y.to = area.top + inset
 	grid := stroke(gridColour, 0.6, "")
 	line := stroke(axisColour, 0.8, "")
+	// Labels are placed by their baselines: below the axis X by most of their height, and 0.35 of their size below
+	// the middle beside the axis Y.
 	for _, t := range d.x.ticks {
 		x := d.x.at(t.value)
 		c.polyline([]place{{x, area.top}, {x, area.bottom}}, grid)
@@ -442,6 +446,7 @@ func (d *drawing) drawTitles(c *canvas, corner place, middleX, middleY float64) 
 	if widest > usedWidth {
 		size *= usedWidth / widest
 	}
+	// Places are those of baselines. The letters of the labels reach 0.8 of their size above it and 0.4 below.
 	c.lines(place{corner.x + panelWidth/2, corner.y + margin + titleSize}, size, atMiddle, d.Title)
 	c.text(place{middleX, corner.y + panelHeight - margin - 0.4*labelSize}, labelSize, atMiddle, 0, d.X)
 	c.text(place{corner.x + margin + 0.8*labelSize, middleY}, labelSize, atMiddle, -90, d.Y)

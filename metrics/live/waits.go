@@ -63,6 +63,7 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	if runnerUp := lastExcept(run, tasks, c.Class); runnerUp != nil {
 		c.Alone += (last.End - runnerUp.End).Seconds()
 	}
+	// The sums are in the order of metrics.Phase, by which parts are indexed.
 	for p, counter := range [...]*float64{&c.Download, &c.Compute, &c.Upload, &c.Waiting} {
 		*counter += parts[p].Seconds()
 	}

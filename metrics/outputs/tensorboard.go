@@ -115,6 +115,7 @@ func (o *tensorboard) Round(r *metrics.Round) error {
 	s := &event.Summary{}
 	for i := range o.columns {
 		c := &o.columns[i]
+		// A column without a tag ("-") has its value in the event in another form, such as the step.
 		if v := c.Of(&r.Report); c.Tag != "-" && !math.IsNaN(v) {
 			s.Value = append(s.Value, &event.Value{Tag: c.Tag, SimpleValue: proto.Float32(float32(v))})
 		}

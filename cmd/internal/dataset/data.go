@@ -140,6 +140,7 @@ func histograms(d federated.Stats) []figure.Panel {
 	if len(d.Labels) == 0 {
 		return []figure.Panel{sizes}
 	}
+	// Between the bars of classes there are gaps, because classes do not continue each other as numbers do.
 	for class, n := range d.Labels {
 		labels.Bars = append(
 			labels.Bars,

@@ -65,8 +65,8 @@ func (p *Plan) race(ctx context.Context, dir string, o study.Options, began floa
 		tails: map[*Setting][][]float64{},
 	}
 	// The configuration is what others must beat, so it is raced in any case.
-	field := slices.Clone(p.Settings)
-	slices.SortStableFunc(field, func(a, b *Setting) int {
+	settings := slices.Clone(p.Settings)
+	slices.SortStableFunc(settings, func(a, b *Setting) int {
 		switch {
 		case a.AsConfigured:
 			return -1
@@ -77,32 +77,32 @@ func (p *Plan) race(ctx context.Context, dir string, o study.Options, began floa
 	})
 	for heat := range heatDivisors {
 		var err error
-		field, err = r.run(ctx, field, heat)
+		settings, err = r.run(ctx, settings, heat)
 		if err != nil {
 			return fmt.Errorf("plan: %w", err)
 		}
-		if len(field) == 0 {
+		if len(settings) == 0 {
 			break
 		}
-		r.settingsByHeat = append(r.settingsByHeat, field)
-		// The best part of the field goes on to the next heat. Of settings with the same results one is enough.
-		kept := max(2, len(field)/keptInHeat)
-		field = r.distinct(field, heat)
-		field = field[:min(len(field), kept)]
+		r.settingsByHeat = append(r.settingsByHeat, settings)
+		// The best of the settings go on to the next heat. Of settings with the same results one is enough.
+		kept := max(2, len(settings)/keptInHeat)
+		settings = r.distinct(settings, heat)
+		settings = settings[:min(len(settings), kept)]
 	}
 	return r.conclude()
 }
 
-// run plays a heat, an index of [heatDivisors], of as many of the first settings of field as the budget has time for,
-// and returns them, the best first. A heat that others follow gets half of what is left of the budget, in seconds of
+// run plays a heat, an index of [heatDivisors], with as many of the settings, from the first on, as the budget has time
+// for, and returns them, the best first. A heat that others follow gets half of what is left of the budget, in seconds of
 // processor time, and the last one all of it. In the first heat two settings are played whatever they cost; a later
 // one that has no time for two has none.
-func (r *race) run(ctx context.Context, field []*Setting, heat int) ([]*Setting, error) {
+func (r *race) run(ctx context.Context, settings []*Setting, heat int) ([]*Setting, error) {
 	isFirst := heat == 0
 	isLast := heat == len(heatDivisors)-1
 	if isFirst {
 		// What a step costs is known from the first setting's heat.
-		if err := r.play(ctx, field[:1], heat); err != nil {
+		if err := r.play(ctx, settings[:1], heat); err != nil {
 			return nil, err
 		}
 	}
@@ -110,30 +110,32 @@ func (r *race) run(ctx context.Context, field []*Setting, heat int) ([]*Setting,
 	if !isLast {
 		allowance /= 2
 	}
-	n := r.affordable(field, heat, allowance)
+	n := r.affordable(settings, heat, allowance)
 	if isFirst {
 		n = max(2, n)
 	}
 	if n < 2 {
 		return nil, nil
 	}
-	field = field[:n]
-	unplayed := field
+	settings = settings[:n]
+	unplayed := settings
 	if isFirst {
-		unplayed = field[1:]
+		unplayed = settings[1:]
 	}
 	if err := r.play(ctx, unplayed, heat); err != nil {
 		return nil, err
 	}
-	sorted := slices.Clone(field)
-	slices.SortStableFunc(sorted, func(a, b *Setting) int { return cmp.Compare(r.meanError(a, heat), r.meanError(b, heat)) })
+	sorted := slices.Clone(settings)
+	slices.SortStableFunc(sorted, func(a, b *Setting) int {
+		return cmp.Compare(r.meanError(a, heat), r.meanError(b, heat))
+	})
 	return sorted, nil
 }
 
-// distinct returns the settings of field without those that had the same results in a heat as one before
+// distinct returns the settings without those that had the same results in a heat as one before
 // them: a deadline that nobody misses changes nothing.
-func (r *race) distinct(field []*Setting, heat int) (list []*Setting) {
-	for _, s := range field {
+func (r *race) distinct(settings []*Setting, heat int) (list []*Setting) {
+	for _, s := range settings {
 		twice := slices.ContainsFunc(list, func(other *Setting) bool {
 			return slices.Equal(r.tails[other][heat], r.tails[s][heat])
 		})
@@ -147,19 +149,19 @@ func (r *race) distinct(field []*Setting, heat int) (list []*Setting) {
 // used returns the processor time that the plan has taken so far, in seconds.
 func (r *race) used() float64 { return r.plan.request.ProcessorSeconds() - r.began }
 
-// affordable returns how many of the settings of field, from the first on, can be played to the end of a heat within
+// affordable returns how many of the settings, from the first on, can be played to the end of a heat within
 // an allowance of processor time, in seconds. It takes the mean cost of a local step so far for that of all further
 // ones.
-func (r *race) affordable(field []*Setting, heat int, allowance float64) int {
+func (r *race) affordable(settings []*Setting, heat int, allowance float64) int {
 	perStep := r.trainingSeconds / max(1, r.trainedSteps)
 	cost := 0.0
-	for i, s := range field {
+	for i, s := range settings {
 		cost += float64(perStep * r.stepsIn(s, heat))
 		if cost > allowance {
 			return i
 		}
 	}
-	return len(field)
+	return len(settings)
 }
 
 // stepsIn returns about how many local steps all clients of a setting take between the end of the heat before this
@@ -361,8 +363,8 @@ func (r *race) sureness() string {
 func (r *race) cost() string {
 	p := r.plan
 	var played []string
-	for heat, field := range r.settingsByHeat {
-		played = append(played, fmt.Sprintf("%d to %s", len(field), human.VirtualTime(p.Seconds/heatDivisors[heat])))
+	for heat, settings := range r.settingsByHeat {
+		played = append(played, fmt.Sprintf("%d to %s", len(settings), human.VirtualTime(p.Seconds/heatDivisors[heat])))
 	}
 	return fmt.Sprintf("Spent: %.3g s of %.3g s of processor time; of %d settings, all of them timed, %s.",
 		r.used(), p.request.Race, len(p.Settings), strings.Join(played, ", "))

@@ -59,7 +59,7 @@ func ComputeOfApp(name, kernel string, list []AppTask) (Compute, error) {
 	blocks := robust.BlocksOf(factors)
 	c.Scatter = robust.Deviation(factors)
 	c.Uncertainty = min(1, blocks.Next)
-	c.Noisy = len(list) < minRounds || c.SecondsPerStep.Width() > MaxWidth
+	c.Noisy = len(list) < minRounds || c.SecondsPerStep.RelativeHalfWidth() > MaxWidth
 	c.Vary = vary(blocks.Rest)
 	c.FirstTask = max(0, first.Seconds-c.Overhead.Value-c.SecondsPerStep.Value*float64(first.Steps))
 	return c, nil

@@ -233,7 +233,7 @@ func measureSteps(stop stopping, k0 int, subject string, run func(steps int) (fl
 		if err := round(); err != nil {
 			return c, err
 		}
-		width = fitLine(long, short).Main.Width()
+		width = fitLine(long, short).Main.RelativeHalfWidth()
 	}
 	c.settle(&short, &long, subject, stop.notice)
 	line := fitLine(long, short)
@@ -245,7 +245,7 @@ func measureSteps(stop stopping, k0 int, subject string, run func(steps int) (fl
 		stop.notice(fmt.Sprintf(
 			"%s stays noisy: ±%.3g %% after %d tasks. Something else may be running on this device.",
 			subject,
-			100*line.Main.Width(),
+			100*line.Main.RelativeHalfWidth(),
 			c.Tasks,
 		))
 	}

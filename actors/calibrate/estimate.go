@@ -115,7 +115,7 @@ func (l *Line) phase() Phase {
 		Scatter:  l.Scatter,
 		// Next is how far the median of a later measurement may be from this one, as a share of it.
 		Uncertainty: min(1, l.Blocks.Next),
-		Noisy:       hasFewRounds || l.Main.Width() > MaxWidth,
+		Noisy:       hasFewRounds || l.Main.RelativeHalfWidth() > MaxWidth,
 	}
 }
 

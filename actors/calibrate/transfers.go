@@ -140,7 +140,7 @@ func linkOf(line Line) Link {
 
 // width returns half the wider interval of the two directions, relative to its value.
 func (n *Network) width() float64 {
-	return max(n.Download.ModelSeconds.Width(), n.Upload.ModelSeconds.Width())
+	return max(n.Download.ModelSeconds.RelativeHalfWidth(), n.Upload.ModelSeconds.RelativeHalfWidth())
 }
 
 // Speed returns the speed with its interval, for people.
@@ -273,7 +273,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 			c.Notice(fmt.Sprintf(
 				"The %s stays noisy: ±%.3g %% after %d models.",
 				[...]string{"download", "upload"}[i],
-				100*l.ModelSeconds.Width(),
+				100*l.ModelSeconds.RelativeHalfWidth(),
 				l.Transfers,
 			))
 		}

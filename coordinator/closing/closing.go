@@ -117,11 +117,11 @@ func Fewest(rule Rule, cohort int) int {
 	return cohort
 }
 
-// After returns when a round closes under a rule, in virtual time from the round's start. now is the
+// ClosesAfter returns when a round closes under a rule, in virtual time from the round's start. now is the
 // round's present standing. ends has the times, from the round's start, at which its open tasks would be
 // accepted; it is sorted in place. Tasks that never end are not in ends. ok is false if the round would
 // wait for one of those.
-func After(rule Rule, now Standing, ends []Time) (after Time, ok bool) {
+func ClosesAfter(rule Rule, now Standing, ends []Time) (after Time, ok bool) {
 	slices.Sort(ends)
 	deadline := rule.Deadline()
 	// closesAtDeadline reports whether the deadline passes before the time by, for the first time, and the

@@ -15,8 +15,9 @@ type candidates struct {
 	transfers *transfers
 	// list holds the candidates of the round's query, numbered with the tasks of simulated clients.
 	list []TaskState
-	// answers is the timer of the last candidate's answer, where transfers are not shared.
-	answers uint64
+	// answersTimer is the number of the timer of the last candidate's answer, where transfers are not shared, or
+	// noTimer.
+	answersTimer uint64
 	// unanswered counts the candidates that have not answered, where transfers are shared.
 	unanswered int
 }
@@ -37,7 +38,7 @@ func (c *candidates) start() {
 		for i := range c.list {
 			last = max(last, c.list[i].duration())
 		}
-		c.answers = c.step.setTimer(Timer{At: c.step.now + last, Priority: priorityTask, Kind: CandidatesAnswered})
+		c.answersTimer = c.step.setTimer(Timer{At: c.step.now + last, Priority: priorityTask, Kind: CandidatesAnswered})
 		return
 	}
 	const isCandidate = true
@@ -121,7 +122,7 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 // cancel ends the part of all candidates as cancelled, because the run ends, and cancels the timer of their
 // last answer.
 func (c *candidates) cancel() {
-	c.step.cancelTimer(&c.answers)
+	c.step.cancelTimer(&c.answersTimer)
 	for i := range c.list {
 		c.finish(&c.list[i], Cancelled)
 	}

@@ -82,12 +82,12 @@ func (m *Machine) timerDue(timer Timer) error {
 	case DeadlinePasses:
 		return m.deadlinePasses(timer)
 	case AvailabilityChanges:
-		if err := clearTimer(&m.change, timer); err != nil {
+		if err := clearTimer(&m.availabilityTimer, timer); err != nil {
 			return err
 		}
 		return m.fillSlots()
 	case CandidatesAnswered:
-		if err := clearTimer(&m.candidates.answers, timer); err != nil {
+		if err := clearTimer(&m.candidates.answersTimer, timer); err != nil {
 			return err
 		}
 		return m.queryLosses()
@@ -155,5 +155,5 @@ func (m *Machine) ClosesAfter() (after Time, ok bool) {
 			arrivals = append(arrivals, t.duration())
 		}
 	}
-	return closing.After(m.closingRule(), m.standing(), arrivals)
+	return closing.ClosesAfter(m.closingRule(), m.standing(), arrivals)
 }

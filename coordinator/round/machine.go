@@ -39,11 +39,12 @@ type Machine struct {
 	// transfers.
 	lastWork []LastWork
 
-	// Timers by number, or noTimer. changeAt is when the timer change falls due, if it is set.
-	deadline uint64
-	// change is the timer of the next change in the clients' availability, 0 if none is awaited.
-	change   uint64
-	changeAt Time
+	// deadlineTimer is the number of the timer of the round's deadline or of its grace, or noTimer.
+	deadlineTimer uint64
+	// availabilityTimer is the number of the timer of the next change in the clients' availability, or noTimer if
+	// none is awaited. availabilityAt is when it falls due, if it is set.
+	availabilityTimer uint64
+	availabilityAt    Time
 
 	// unplanned is the number of tasks, or of candidates, without a plan.
 	unplanned int
@@ -122,17 +123,17 @@ func New(config Config) (*Machine, error) {
 func newMachine(c Config, state State) (machine *Machine, err error) {
 	c.Select = selection.OrUniform(c.Select)
 	machine = &Machine{
-		config:    c,
-		step:      step{now: state.Now, nextTimer: state.NextTimer},
-		phase:     state.Phase,
-		round:     state.Round,
-		stop:      state.Stop,
-		sites:     state.Sites,
-		stepsDone: state.StepsDone,
-		lastWork:  state.LastWork,
-		deadline:  state.Deadline,
-		change:    state.Change,
-		changeAt:  state.ChangeAt,
+		config:            c,
+		step:              step{now: state.Now, nextTimer: state.NextTimer},
+		phase:             state.Phase,
+		round:             state.Round,
+		stop:              state.Stop,
+		sites:             state.Sites,
+		stepsDone:         state.StepsDone,
+		lastWork:          state.LastWork,
+		deadlineTimer:     state.Deadline,
+		availabilityTimer: state.Change,
+		availabilityAt:    state.ChangeAt,
 	}
 	// The sampling needs the parts of the machine, so it is made after them.
 	machine.makeParts(&state)
@@ -176,10 +177,10 @@ func (m *Machine) makeParts(state *State) {
 		m.transfers.timerAt = state.TransferAt
 	}
 	m.candidates = candidates{
-		step:      &m.step,
-		transfers: m.transfers,
-		list:      state.Candidates,
-		answers:   state.Answers,
+		step:         &m.step,
+		transfers:    m.transfers,
+		list:         state.Candidates,
+		answersTimer: state.Answers,
 	}
 	m.secure = newSecure(config.Secure, state)
 	m.losses = losses{

@@ -23,10 +23,10 @@ func (m *Machine) State() State {
 		Simulated:  m.tasks.simulated,
 		Devices:    m.tasks.devices,
 		Candidates: m.candidates.list,
-		Deadline:   m.deadline,
-		Change:     m.change,
-		ChangeAt:   m.changeAt,
-		Answers:    m.candidates.answers,
+		Deadline:   m.deadlineTimer,
+		Change:     m.availabilityTimer,
+		ChangeAt:   m.availabilityAt,
+		Answers:    m.candidates.answersTimer,
 		NextTimer:  m.nextTimer,
 		StepsDone:  m.stepsDone,
 		Present:    m.clients.present,
@@ -40,10 +40,10 @@ func (m *Machine) State() State {
 	}
 	if m.secure != nil {
 		state.Secure = m.secure.members
-		state.Recovery = m.secure.timer
-		state.Waiting = m.secure.waiting
+		state.Recovery = m.secure.recoveryTimer
+		state.Waiting = m.secure.ungrouped
 		state.Ready = m.secure.ready
-		state.InGroup = m.secure.underWay
+		state.InGroup = m.secure.openTasks
 	}
 	if m.transfers != nil {
 		state.Transfer = m.transfers.timer

@@ -178,7 +178,7 @@ func (m *Machine) fillSlots() error {
 	switch {
 	case issued > 0 && !overlaps:
 		// The round may have waited for a client to become available until a late task freed one.
-		m.cancelTimer(&m.change)
+		m.cancelTimer(&m.availabilityTimer)
 		return nil
 	case issued == slots:
 		return nil
@@ -208,7 +208,7 @@ func (m *Machine) awaitClients() error {
 	}
 	switch {
 	// A timer is set for the next change of availability, or the end of a task will come.
-	case m.change != noTimer, m.tasks.outstanding() > 0:
+	case m.availabilityTimer != noTimer, m.tasks.outstanding() > 0:
 		return nil
 	// The run has real devices alone, and one of them may still join.
 	case m.config.Clients == 0:
@@ -403,17 +403,17 @@ func (m *Machine) placeTask(task *TaskState) error {
 // has not passed.
 func (m *Machine) setDeadline() {
 	duration := m.sampling.setup.Deadline
-	isSet := m.deadline != noTimer
+	isSet := m.deadlineTimer != noTimer
 	if duration == 0 || isSet || m.round.Overdue {
 		return
 	}
-	m.deadline = m.setTimer(Timer{At: m.now + duration, Priority: priorityDeadline, Kind: DeadlinePasses})
+	m.deadlineTimer = m.setTimer(Timer{At: m.now + duration, Priority: priorityDeadline, Kind: DeadlinePasses})
 }
 
 // deadlinePasses handles the timer for the deadline of the round: it closes the round if the
 // closing rule says so. Otherwise the round stays open and counts as overdue.
 func (m *Machine) deadlinePasses(t Timer) error {
-	if err := clearTimer(&m.deadline, t); err != nil {
+	if err := clearTimer(&m.deadlineTimer, t); err != nil {
 		return err
 	}
 	m.round.Overdue = true
@@ -543,11 +543,11 @@ func (m *Machine) completeTask(task *TaskState, drops bool) error {
 // closing rule gives no grace.
 func (m *Machine) beginGrace() {
 	rule, ok := m.overlapping.(closing.Graceful)
-	if !ok || m.deadline != noTimer || m.round.Overdue {
+	if !ok || m.deadlineTimer != noTimer || m.round.Overdue {
 		return
 	}
 	if grace := rule.Grace(m.standing()); grace > 0 {
-		m.deadline = m.setTimer(Timer{At: m.now + grace, Priority: priorityDeadline, Kind: DeadlinePasses})
+		m.deadlineTimer = m.setTimer(Timer{At: m.now + grace, Priority: priorityDeadline, Kind: DeadlinePasses})
 	}
 }
 
@@ -592,7 +592,7 @@ func (m *Machine) closeRound() error {
 	if !m.roundsOverlap() {
 		m.endUnderWay()
 	}
-	m.cancelTimer(&m.deadline)
+	m.cancelTimer(&m.deadlineTimer)
 	// The sums of sites have been recovered before they were sent.
 	isMasked := m.secure != nil && !m.config.sitesAddUp()
 	if isMasked && round.Outcomes[Accepted] > 0 {

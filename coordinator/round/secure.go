@@ -118,14 +118,14 @@ const stays = Time(math.MaxInt64)
 type secure struct {
 	config  *Secure
 	members []SecureMember
-	// timer is the timer of the end of the recovery, or noTimer.
-	timer uint64
-	// waiting are, where rounds overlap, those whose tasks are under way in no group, in the order of their
+	// recoveryTimer is the number of the timer of the end of the recovery, or noTimer.
+	recoveryTimer uint64
+	// ungrouped are, where rounds overlap, those whose tasks are under way in no group, in the order of their
 	// tasks, and ready are the tasks of those that have taken their steps, in the order in which they did.
-	waiting []SecureMember
-	ready   []uint64
-	// underWay is the number of tasks of the group that have no outcome yet.
-	underWay int
+	ungrouped []SecureMember
+	ready     []uint64
+	// openTasks is the number of tasks of the group that have no outcome yet.
+	openTasks int
 }
 
 // newSecure makes the machine's part for secure aggregation from a state. It is nil in a run
@@ -135,12 +135,12 @@ func newSecure(c *Secure, s *State) *secure {
 		return nil
 	}
 	return &secure{
-		config:   c,
-		members:  s.Secure,
-		timer:    s.Recovery,
-		waiting:  s.Waiting,
-		ready:    s.Ready,
-		underWay: s.InGroup,
+		config:        c,
+		members:       s.Secure,
+		recoveryTimer: s.Recovery,
+		ungrouped:     s.Waiting,
+		ready:         s.Ready,
+		openTasks:     s.InGroup,
 	}
 }
 
@@ -174,7 +174,7 @@ func (s *secure) add(task uint64, stages *Stages, plan *Plan) {
 // device that has not finished the first stages has no e.Stages, and never joins a group.
 func (m *Machine) joinSecure(t *TaskState, e *Event) {
 	if m.roundsOverlap() && e.Stages != nil {
-		m.secure.addWaiting(t.Task, e.Stages, &e.Plan)
+		m.secure.addUngrouped(t.Task, e.Stages, &e.Plan)
 		return
 	}
 	m.secure.add(t.Task, e.Stages, &e.Plan)
@@ -509,11 +509,11 @@ func (m *Machine) startUpload(t *TaskState, member *SecureMember, from Time) {
 	}
 }
 
-// addWaiting adds a client that does its local steps and then waits for a group, where rounds overlap. plan
+// addUngrouped adds a client that does its local steps and then waits for a group, where rounds overlap. plan
 // is cut to the download and the local steps, after which the task's timer falls due, and keeps its dropout
 // only if that falls into them. The member keeps the upload and the dropout of the whole plan, for the time when
 // its group exchanges secrets. The list stays sorted by task.
-func (s *secure) addWaiting(task uint64, stages *Stages, plan *Plan) {
+func (s *secure) addUngrouped(task uint64, stages *Stages, plan *Plan) {
 	member := SecureMember{
 		Task:      task,
 		Leaves:    stays,
@@ -531,19 +531,19 @@ func (s *secure) addWaiting(task uint64, stages *Stages, plan *Plan) {
 	if !plan.Drops {
 		plan.Dropout = 0
 	}
-	i, _ := slices.BinarySearchFunc(s.waiting, task, byTask)
-	s.waiting = slices.Insert(s.waiting, i, member)
+	i, _ := slices.BinarySearchFunc(s.ungrouped, task, byTask)
+	s.ungrouped = slices.Insert(s.ungrouped, i, member)
 }
 
-// takeWaiting removes the member with this task from those that belong to no group, and returns it. ok is
+// takeUngrouped removes the member with this task from those that belong to no group, and returns it. ok is
 // false if there is none.
-func (s *secure) takeWaiting(task uint64) (x SecureMember, ok bool) {
-	i, ok := slices.BinarySearchFunc(s.waiting, task, byTask)
+func (s *secure) takeUngrouped(task uint64) (x SecureMember, ok bool) {
+	i, ok := slices.BinarySearchFunc(s.ungrouped, task, byTask)
 	if !ok {
 		return x, false
 	}
-	x = s.waiting[i]
-	s.waiting = slices.Delete(s.waiting, i, i+1)
+	x = s.ungrouped[i]
+	s.ungrouped = slices.Delete(s.ungrouped, i, i+1)
 	return x, true
 }
 
@@ -556,13 +556,12 @@ func (m *Machine) waitsForGroup(task *TaskState, drops bool) bool {
 	if secure == nil || !m.roundsOverlap() {
 		return false
 	}
-	// Waiting are the members that belong to no group, whether or not their local steps are done.
-	if _, waits := slices.BinarySearchFunc(secure.waiting, task.Task, byTask); !waits {
+	if _, hasNoGroup := slices.BinarySearchFunc(secure.ungrouped, task.Task, byTask); !hasNoGroup {
 		return false
 	}
 	// A client that drops out during its local steps joins no group.
 	if drops {
-		secure.takeWaiting(task.Task)
+		secure.takeUngrouped(task.Task)
 		return false
 	}
 	secure.ready = append(secure.ready, task.Task)
@@ -587,10 +586,10 @@ func (m *Machine) formGroup() error {
 	chosen := slices.Sorted(slices.Values(secure.ready[:n]))
 	secure.ready = slices.Clone(secure.ready[n:])
 	for _, task := range chosen {
-		x, _ := secure.takeWaiting(task)
+		x, _ := secure.takeUngrouped(task)
 		secure.members = append(secure.members, x)
 	}
-	secure.underWay = n
+	secure.openTasks = n
 	// They have taken their local steps already.
 	m.exchangeSecrets(m.now, (*SecureMember).workBeforeUpload)
 	// The timers of their tasks fell due with the local steps, and are set anew for the uploads.
@@ -612,7 +611,7 @@ func (m *Machine) endStaleReady() {
 			continue
 		}
 		secure.ready = slices.DeleteFunc(secure.ready, func(other uint64) bool { return other == task })
-		secure.takeWaiting(task)
+		secure.takeUngrouped(task)
 		t.Timer = noTimer
 		t.Upload = m.now - (t.Start + t.Download + t.Compute)
 		m.setOutcome(t, Late)
@@ -641,8 +640,8 @@ func (m *Machine) groupEnds(task uint64) bool {
 	if s == nil || !m.roundsOverlap() || s.find(task) == nil {
 		return false
 	}
-	s.underWay--
-	return s.underWay == 0
+	s.openTasks--
+	return s.openTasks == 0
 }
 
 // endSecure forgets all members at the end of the run. The timers of ready tasks have fallen due already,
@@ -653,15 +652,15 @@ func (m *Machine) endSecure() {
 		m.tasks.find(task).Timer = noTimer
 	}
 	s.members = nil
-	s.waiting = nil
+	s.ungrouped = nil
 	s.ready = nil
-	s.underWay = 0
+	s.openTasks = 0
 }
 
 // beginRecovery simulates the recovery of a round that has closed, and sets the timer for its end.
 func (m *Machine) beginRecovery() {
 	end, _ := m.simulateRecovery()
-	m.secure.timer = m.setTimer(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
+	m.secure.recoveryTimer = m.setTimer(Timer{At: end, Priority: priorityTask, Kind: RecoveryEnds})
 }
 
 // simulateRecovery simulates the last two stages of secure aggregation, from now on: the members that have uploaded
@@ -792,7 +791,7 @@ func (m *Machine) recoveryEnds(t Timer) error {
 	if m.config.sitesAddUp() {
 		return m.siteRecoveryEnds(t)
 	}
-	if err := clearTimer(&m.secure.timer, t); err != nil {
+	if err := clearTimer(&m.secure.recoveryTimer, t); err != nil {
 		return err
 	}
 	if m.round.Secure.Unrecovered > 0 {

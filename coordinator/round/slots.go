@@ -129,20 +129,20 @@ func (m *Machine) requestPlan(t *TaskState) {
 // no such time or the timer is set. With batteries a timer is replaced if that time has become earlier: a
 // task has ended, and its client's battery is being charged.
 func (m *Machine) awaitAvailability() error {
-	isSet := m.change != noTimer
+	isSet := m.availabilityTimer != noTimer
 	if isSet && m.clients.batteries == nil {
 		return nil
 	}
 	isIdle := m.tasks.outstanding() == 0
 	next, ok := m.clients.nextAvailable(isIdle)
-	if !ok || isSet && m.changeAt <= next {
+	if !ok || isSet && m.availabilityAt <= next {
 		return nil
 	}
 	if next <= m.now {
 		return fmt.Errorf("round: availability that next changes at %d ns, and it is %d", next, m.now)
 	}
-	m.cancelTimer(&m.change)
-	m.changeAt = next
-	m.change = m.setTimer(Timer{At: next, Priority: priorityChange, Kind: AvailabilityChanges})
+	m.cancelTimer(&m.availabilityTimer)
+	m.availabilityAt = next
+	m.availabilityTimer = m.setTimer(Timer{At: next, Priority: priorityChange, Kind: AvailabilityChanges})
 	return nil
 }

@@ -87,10 +87,10 @@ func (x *transfers) dropout(task *TaskState, candidate bool) (at Time, drops boo
 }
 
 // startComputing sets the timer for the end of a task's local steps, together with the transfers before and
-// after them that are not shared. before is the time of the download, 0 if that was shared. A candidate has
-// no upload.
-func (x *transfers) startComputing(t *TaskState, before Time, candidate bool) {
-	duration := before + t.Compute
+// after them that are not shared. unsharedDownload is how long the download takes, 0 if it was shared and is done. A
+// candidate has no upload.
+func (x *transfers) startComputing(t *TaskState, unsharedDownload Time, candidate bool) {
+	duration := unsharedDownload + t.Compute
 	if x.upload == nil && !candidate {
 		duration += t.Upload
 	}
@@ -128,18 +128,19 @@ func (x *transfers) takeComplete(timer Timer) (task uint64, err error) {
 // The plan's durations of transfers are those of a transfer that has the link alone, which is the work of a shared
 // one. When a shared transfer is complete, advance replaces its duration by the time that it has really taken.
 func (x *transfers) advance(task *TaskState, candidate bool) (done bool) {
-	after := x.step.now - task.Start
+	sinceStart := x.step.now - task.Start
 	switch {
 	case task.Stage == Downloading:
-		task.Download = after
-		x.startComputing(task, 0, candidate)
+		task.Download = sinceStart
+		const unsharedDownload = 0
+		x.startComputing(task, unsharedDownload, candidate)
 		return false
 	case task.Stage == Computing && x.upload != nil && !candidate:
 		task.Stage = Uploading
 		task.Link = x.upload.Start(int64(x.step.now), task.Task, int(task.Client), int64(task.Upload))
 		return false
 	case task.Stage == Uploading:
-		task.Upload = after - task.Download - task.Compute
+		task.Upload = sinceStart - task.Download - task.Compute
 	}
 	task.Stage = Finished
 	task.Link = 0

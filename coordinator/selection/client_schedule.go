@@ -33,8 +33,9 @@ func (p ClientSchedule) Order(s Setup) (Order, error) { return OrUniform(p.Base)
 // Query returns the number of candidates of the rule that draws the clients.
 func (p ClientSchedule) Query() int { return QueryOf(p.Base) }
 
-// DrawsBy implements [ByLosses]: the candidates are drawn by the rule by which the base rule draws
-// them, and this rule limits their steps.
+// DrawsBy implements [ByLosses]: it returns the rule by which candidates are drawn, which is this one without their
+// query. If the base rule asks candidates for their losses, the rule that draws those takes its place as the base,
+// and the class still limits their local steps.
 func (p ClientSchedule) DrawsBy() Rule {
 	if s, ok := p.Base.(ByLosses); ok {
 		p.Base = s.DrawsBy()

@@ -39,8 +39,9 @@ func (f Fit) Order(s Setup) (Order, error) { return OrUniform(f.Base).Order(s) }
 // Query returns the number of candidates of the rule that draws the clients.
 func (f Fit) Query() int { return QueryOf(f.Base) }
 
-// DrawsBy implements [ByLosses]: the candidates are drawn by the rule by which the base rule draws
-// them, and this rule fits their steps to the deadline.
+// DrawsBy implements [ByLosses]: it returns the rule by which candidates are drawn, which is this one without their
+// query. If the base rule asks candidates for their losses, the rule that draws those takes its place as the base,
+// and their local steps are still lowered to fit the deadline.
 func (f Fit) DrawsBy() Rule {
 	if s, ok := f.Base.(ByLosses); ok {
 		f.Base = s.DrawsBy()

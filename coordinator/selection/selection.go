@@ -123,7 +123,7 @@ type ByLosses interface {
 	DrawsBy() Rule
 }
 
-// Limiting is a rule that also limits each client's local steps. It needs rounds that do
+// Limiting is a rule that also limits each client's local steps. Unless it is [Fit], it needs rounds that do
 // not overlap.
 type Limiting interface {
 	Rule

@@ -12,8 +12,8 @@ type Estimate struct {
 	High  float64 `json:"high"`
 }
 
-// Width is half of the interval divided by the value. It is infinite unless the value is above 0.
-func (e Estimate) Width() float64 {
+// RelativeHalfWidth is half of the width of the interval divided by the value. It is infinite unless the value is above 0.
+func (e Estimate) RelativeHalfWidth() float64 {
 	if !(e.Value > 0) {
 		return math.Inf(1)
 	}

@@ -127,7 +127,7 @@ func TestDeviation_OfBulk(t *testing.T) {
 	if got := Deviation([]float64{1, 4, 1000, 2, 3}); math.Abs(got-1.4826) > 1e-9 {
 		t.Error(got)
 	}
-	if got := (Estimate{Value: 2, Low: 1, High: 4}); got.Over(8) != (Estimate{4, 2, 8}) || got.Times(2) != (Estimate{4, 2, 8}) || got.Width() != 0.75 {
-		t.Error(got.Over(8), got.Times(2), got.Width())
+	if got := (Estimate{Value: 2, Low: 1, High: 4}); got.Over(8) != (Estimate{4, 2, 8}) || got.Times(2) != (Estimate{4, 2, 8}) || got.RelativeHalfWidth() != 0.75 {
+		t.Error(got.Over(8), got.Times(2), got.RelativeHalfWidth())
 	}
 }

@@ -63,7 +63,8 @@ func (p *Problem) DistributedNoise(rounds int) *folder.DistributedNoise {
 	}
 	replaced := zeroed
 	replaced.Sensitivity = 2 * zeroed.Sensitivity
-	// The grid counts in units of the summed words; the summary has a step in the unit of an update's values.
+	// An update's value x is the whole number x·share·algorithm.Unit in the sum, in which the grid has its steps. The
+	// summary has the step as a difference of x.
 	stepOfUpdate := float64(v.Grid.Step) / algorithm.Unit / share
 	return &folder.DistributedNoise{
 		Clip:       c.Privacy.Distributed.Clip,

@@ -690,6 +690,7 @@ func (p *Problem) Learning() *actors.Problem {
 		Kernel:        p.Arithmetic,
 		Attacks:       attacks(c),
 		Trainer:       p.Trainer,
+		// The metrics that evaluate.measures lists are calculated from what the model predicts for each sample.
 		Outcomes:      len(c.Evaluate.Measures) > 0,
 		Noise:         c.Privacy.Local,
 		Grid:          p.noiseGrid(),

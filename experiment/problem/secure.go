@@ -166,7 +166,7 @@ func (p *Problem) secureTerms(plan *secagg.Plan) *round.Secure {
 		Colluders:  plan.Colluders,
 		Minimum:    plan.Minimum,
 		Limit:      round.Time(math.Round(p.Config.Secure.StageSeconds * 1e9)),
-		// A plain update is as large as the model.
+		// The bytes by which a masked update is larger than a plain one, which is as large as the model.
 		ExtraUpload: (p.Bits.Up - p.Bits.Down) / 8,
 		Connected:   func(survives []bool) bool { return plan.CheckConnected(survives) == nil },
 	}
@@ -188,6 +188,7 @@ func (p *Problem) siteTerms() func(members int) *round.Secure {
 			return terms
 		}
 		plan, err := p.Config.SecurePlan(members)
+		// With a minimum above its number of clients, each round of the site is refused.
 		if err != nil {
 			plan = p.Secure.Plan
 			plan.Minimum = members + 1

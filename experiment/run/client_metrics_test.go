@@ -26,7 +26,7 @@ func TestKeepMetrics_OrderOfNames(t *testing.T) {
 	reply.Metrics["train_000_a"] = -2
 	want = slices.Sorted(slices.Values(append(want, "train_000_a")))
 	for range 10 {
-		r := &flowerRun{clients: map[string]map[int]float64{}}
+		r := &flowerRun{clientValues: map[string]map[int]float64{}}
 		r.keepMetrics(reply)
 		var got []string
 		for _, c := range r.clientColumns() {
@@ -35,7 +35,7 @@ func TestKeepMetrics_OrderOfNames(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("columns %v, want %v", got, want)
 		}
-		if v := r.clients["train_000_a"][3]; v != -2 {
+		if v := r.clientValues["train_000_a"][3]; v != -2 {
 			t.Fatalf("train_000_a is %v, want -2", v)
 		}
 	}

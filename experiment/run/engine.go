@@ -96,6 +96,7 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 		return e, nil
 	}
 	hosts := max(1, p.options.Hosts)
+	// The trainers of all hosts together, at least one each.
 	workers := max(hosts, cmp.Or(p.options.Workers, runtime.GOMAXPROCS(0)))
 	// Twice as many jobs as trainers even out jobs that take longer than others.
 	e.jobs = 2 * workers

@@ -73,14 +73,14 @@ type flowerRun struct {
 	losses []float64
 	// best has the best value so far of each of qualities, NaN for one without a value.
 	best []float64
-	// reached is the virtual time in seconds at which the target was reached; NaN: not yet.
-	reached float64
+	// targetReached is the virtual time in seconds at which the target was reached; NaN: not yet.
+	targetReached float64
 	// bytes are what accepted messages (useful) and all others (wasted) have transferred.
 	bytes metrics.Split[int64]
 
-	// clients has for each column, by its name, the value that each client reported last, by the
+	// clientValues has for each column, by its name, the value that each client reported last, by the
 	// client's number.
-	clients map[string]map[int]float64
+	clientValues map[string]map[int]float64
 
 	// qualities are the measures of a model that the summary shows, each with its better direction.
 	qualities []metric.Quality
@@ -114,14 +114,14 @@ func (o *Options) playFlower(
 	previous attempt,
 ) (s folder.Summary, err error) {
 	r := &flowerRun{
-		config:   c,
-		options:  *o,
-		started:  started,
-		notices:  &noticeBuffer{},
-		reached:  math.NaN(),
-		bestLoss: math.NaN(),
-		clients:  map[string]map[int]float64{},
-		last:     unmeasured(),
+		config:        c,
+		options:       *o,
+		started:       started,
+		notices:       &noticeBuffer{},
+		targetReached: math.NaN(),
+		bestLoss:      math.NaN(),
+		clientValues:  map[string]map[int]float64{},
+		last:          unmeasured(),
 	}
 	r.options.Callbacks = r.notices.withBuffer(o.Callbacks)
 	// Mistakes in the configuration are found before any file is made.
@@ -314,8 +314,8 @@ func (r *flowerRun) task(t *grid.Task) error {
 	return nil
 }
 
-// keepMetrics keeps the metrics in the reply t of a client for the table of clients: the last value
-// of each name. The names of columns begin with what the message asked for, as in train_loss. Names
+// keepMetrics keeps the metrics in the reply to message t for the table of clients: the last value of each name that
+// the client reported. The names of columns begin with what the message asked for, as in train_loss. Names
 // beyond maxClientColumns are dropped.
 func (r *flowerRun) keepMetrics(t *grid.Task) {
 	// The order of the names decides which are dropped, and which of two that give one column stays.
@@ -325,14 +325,14 @@ func (r *flowerRun) keepMetrics(t *grid.Task) {
 		if !strings.HasPrefix(name, t.Category) {
 			name = t.Category + "_" + name
 		}
-		// The column is new; beyond the bound, only known ones are kept.
-		if r.clients[name] == nil {
-			if len(r.clients) >= maxClientColumns {
+		// The column is new. Of those beyond the bound none is kept.
+		if r.clientValues[name] == nil {
+			if len(r.clientValues) >= maxClientColumns {
 				continue
 			}
-			r.clients[name] = map[int]float64{}
+			r.clientValues[name] = map[int]float64{}
 		}
-		r.clients[name][t.Client] = t.Metrics[key]
+		r.clientValues[name][t.Client] = t.Metrics[key]
 	}
 }
 
@@ -342,8 +342,8 @@ const maxClientColumns = 200
 // clientColumns returns a column for each metric that clients have reported, in the order of their
 // names. A column's value is the last that the client reported, NaN if it has reported none.
 func (r *flowerRun) clientColumns() (list []metrics.ClientColumn) {
-	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
-		values := r.clients[name]
+	for _, name := range slices.Sorted(maps.Keys(r.clientValues)) {
+		values := r.clientValues[name]
 		list = append(list, metrics.ClientColumn{
 			Name: name,
 			Help: "what the client's app told last under this name",
@@ -592,8 +592,8 @@ func (r *flowerRun) noteBest(report *round.Report) {
 	target := r.config.Evaluate.Target
 	// The target is about the quality by which models are compared.
 	now := r.quality.ValueIn(report.ValidationLoss, report.Metrics)
-	if target != nil && math.IsNaN(r.reached) && r.quality.Reaches(now, *target) {
-		r.reached = report.End.Seconds()
+	if target != nil && math.IsNaN(r.targetReached) && r.quality.Reaches(now, *target) {
+		r.targetReached = report.End.Seconds()
 	}
 }
 
@@ -683,7 +683,7 @@ func (r *flowerRun) summary(result *grid.Result, completed bool) folder.Summary 
 		TrainingLoss:     metrics.Measured(r.last.WindowLoss),
 		BestTrainingLoss: metrics.Measured(r.bestLoss),
 		ValidationLoss:   metrics.Measured(r.last.ValidationLoss),
-		TimeToTarget:     metrics.Measured(r.reached),
+		TimeToTarget:     metrics.Measured(r.targetReached),
 	}
 	// The file has a count for each outcome, in the order of their numbers.
 	for outcome, count := range result.Outcomes {

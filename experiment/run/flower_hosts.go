@@ -183,10 +183,12 @@ func MeasureApp(ctx context.Context, c *config.Config, notice func(string)) (m c
 }
 
 // playAside plays the Flower app of configuration c in a temporary folder, and returns what package grid
-// has counted. The app is stopped after this many rounds, or ends by itself if rounds is 0. expected are
-// the checksums of the messages of an earlier run, which this one must repeat. If expected is nil, one
-// process serves all clients, so that the processor time of their steps can be measured. notice takes
+// has counted. The app is stopped after this many rounds, or ends by itself if rounds is 0. notice takes
 // lines for the user; it may be nil.
+//
+// It serves two purposes. With expected, the checksums of the messages of an earlier run, the app must repeat that
+// run, and a process for each core serves clients. With nil the processor time of local steps is measured, and one
+// process serves all clients, so that no other disturbs it.
 func playAside(
 	ctx context.Context,
 	c *config.Config,

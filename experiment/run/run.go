@@ -537,9 +537,10 @@ func (p *experiment) comparedRound() round.Time {
 // maxGarbage is how much garbage waits for the collector beside much data, in bytes.
 const maxGarbage = 64 << 20
 
-// boundGarbage sets how much garbage may wait for the collector. It is called once the data are in
-// memory: by its default the collector would wait until there is as much garbage as data, or would hardly
-// wait where a file holds them. GOGC in the environment takes precedence.
+// boundGarbage has Go's garbage collector run whenever there are about maxGarbage bytes of garbage. It is called once
+// the data are in memory. By its default the collector runs when there is as much garbage as live heap: with data in
+// the heap that would be far too much, and with data in a mapped file, outside the heap, very little. It does nothing
+// for data of less than maxGarbage, and where GOGC in the environment says how much.
 func boundGarbage(data federated.Set) {
 	held, ok := data.(interface{ Memory() int })
 	if !ok || held.Memory() < maxGarbage || os.Getenv("GOGC") != "" {
@@ -547,9 +548,8 @@ func boundGarbage(data federated.Set) {
 	}
 	var m runtime.MemStats
 	runtime.GC()
-	// A mapped file is data, too, but lies outside the heap and does not count.
 	runtime.ReadMemStats(&m)
-	// The collector takes its bound as a percentage of the live heap.
+	// The collector takes its bound as a percentage of the live heap, in which a mapped file does not count.
 	percent := int(100 * maxGarbage / m.HeapAlloc)
 	debug.SetGCPercent(max(10, min(400, percent)))
 }

@@ -140,8 +140,12 @@ func (c *curves) readCosts(path string) {
 		// A row has five numbers: round, virtual seconds, wall seconds, joules, and whether a
 		// checkpoint was written.
 		var v [5]float64
-		for i, cell := range strings.SplitN(strings.TrimSuffix(string(line), "\n"), ",", len(v)) {
-			// The last row may be torn while the run goes on.
+		row, isWhole := strings.CutSuffix(string(line), "\n")
+		// The last row may be torn, by the end of the process or while it is written.
+		if !isWhole {
+			return
+		}
+		for i, cell := range strings.SplitN(row, ",", len(v)) {
 			v[i], err = strconv.ParseFloat(cell, 64)
 			if err != nil {
 				return

@@ -691,10 +691,10 @@ func (p *Problem) Learning() *actors.Problem {
 		Attacks:       attacks(c),
 		Trainer:       p.Trainer,
 		// The metrics that evaluate.measures lists are calculated from what the model predicts for each sample.
-		Outcomes:      len(c.Evaluate.Measures) > 0,
-		Noise:         c.Privacy.Local,
-		Grid:          p.noiseGrid(),
-		Clips:         c.Combining().Clip != nil,
+		Outcomes: len(c.Evaluate.Measures) > 0,
+		Noise:    c.Privacy.Local,
+		Grid:     p.noiseGrid(),
+		Clips:    c.Combining().Clip != nil,
 		// Buffers are values that are not trained, such as running means. Clients may not send them beside
 		// the sum where noise must cover all that they send, or secure aggregation must hide it.
 		SumsBuffers:   c.Combining().Private || c.Secure.On,

@@ -19,6 +19,8 @@ func (InTurn) Order(s selection.Setup) (selection.Order, error) { return &turns{
 
 func (InTurn) String() string { return "in turn" }
 
+// turns is the order of one run. first is the client with which the round begins, counted on without end, and given
+// the number of clients that Next has returned in the round.
 type turns struct {
 	selection.Setup
 	first, given int

@@ -137,6 +137,7 @@ func textWidth(text string, size float64) float64 {
 	thousandths := 0
 	for _, r := range text {
 		w, ok := otherWidths[r]
+		// widths has the characters of ASCII from the space on; widths are in thousandths of the letters' size.
 		switch {
 		case r >= ' ' && int(r-' ') < len(widths):
 			w = widths[r-' ']

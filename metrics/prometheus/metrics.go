@@ -414,8 +414,9 @@ func (m *Metrics) takeBatch(r *round.Report) {
 	s := &m.state
 	b := &m.batch
 	for o, n := range b.outcomes {
-		// The batch may count a task too often: a task that was accepted and then refused has two reports. So
-		// the round limits the count, because a difference below 0 would make a counter fall.
+		// The batch counts a task that was accepted and then refused under both outcomes, as it has two reports.
+		// That happens to all tasks of a round together, so the round's own numbers are the right limit. A
+		// difference below 0 would make a counter fall.
 		n = min(n, uint64(r.Outcomes[o]))
 		s.updates[simulated][o] -= n
 		s.updates[real][o] += n

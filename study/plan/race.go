@@ -93,10 +93,10 @@ func (p *Plan) race(ctx context.Context, dir string, o study.Options, began floa
 	return r.conclude()
 }
 
-// run plays a heat, an index of [heatDivisors], with as many of the settings, from the first on, as the budget has time
-// for, and returns them, the best first. A heat that others follow gets half of what is left of the budget, in seconds of
-// processor time, and the last one all of it. In the first heat two settings are played whatever they cost; a later
-// one that has no time for two has none.
+// run plays a heat, an index of [heatDivisors], with as many of the settings, from the first on, as the budget has
+// time for, and returns them, the best first. A heat that others follow gets half of what is left of the budget, in
+// seconds of processor time, and the last one all of it. In the first heat two settings are played whatever they
+// cost; a later one that has no time for two has none.
 func (r *race) run(ctx context.Context, settings []*Setting, heat int) ([]*Setting, error) {
 	isFirst := heat == 0
 	isLast := heat == len(heatDivisors)-1

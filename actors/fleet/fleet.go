@@ -223,9 +223,9 @@ func (c Config) check() error {
 	return c.Correlation.check(c.Fleet)
 }
 
-// SetDevices makes real devices the clients from number first on. A device with a known class is
-// simulated, where it must be, as a device of that class (see [Config.Devices]). It must be called
-// before any use of the fleet.
+// SetDevices says that the clients from number first on are real devices. Where the time of a real device must be
+// known beforehand, it is that of a simulated device of the class that is named for it (see [Config.Devices]).
+// SetDevices must be called before any use of the fleet.
 func (f *Fleet) SetDevices(first int) { f.firstReal = first }
 
 // DeviceClass returns the number of a real device's class, or [NoClass] for simulated clients and
@@ -303,8 +303,8 @@ func (f *Fleet) Classes() []string {
 // standard deviation sqrt(K) std: one draw, keyed (client, task). It is cut at
 // zero.
 func (f *Fleet) Durations(client int, task uint64, steps int, bits Bits, start int64) (Durations, error) {
-	k, h := f.class(client)
-	return f.durations(k, h, client, task, steps, wholeBatch, bits, start)
+	k, deviceKey := f.class(client)
+	return f.durations(k, deviceKey, client, task, steps, wholeBatch, bits, start)
 }
 
 // wholeBatch is the part of a minibatch that a local step takes where no formula gives it another size.

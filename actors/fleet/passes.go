@@ -183,8 +183,8 @@ type eventReader struct {
 	hasRisenOrSet map[int]bool
 }
 
-// row takes the event in one row of the file: a rise begins a contact, and a set ends and adds it. The fields
-// are the satellite, the time and the event. It is an error if the satellite cannot have the event now.
+// row reads one row of the file, whose fields are a satellite, a time and an event: a rise begins a contact of the
+// satellite, and a set ends it and adds it. It is an error if the satellite cannot have the event now.
 func (e *eventReader) row(_ int, fields []string) error {
 	satellite := fields[0]
 	time := fields[1]

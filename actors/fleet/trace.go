@@ -202,8 +202,8 @@ type sessionReader struct {
 	read *sessions
 }
 
-// row takes a row with the beginning and the end of a session: times is their text. begins says that the row is the
-// first of its trace.
+// row reads a row of the file and adds its session to the trace. times has the texts of the session's beginning and
+// end. begins says that the row is the first of its trace.
 func (r *sessionReader) row(_ string, begins bool, times []string) error {
 	if begins {
 		r.read.traces = append(r.read.traces, nil)

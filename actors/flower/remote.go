@@ -154,7 +154,7 @@ func (d *Desk) Serve(ctx context.Context, frame []byte) ([]byte, error) {
 	if t.Partition < 0 {
 		return nil, fmt.Errorf("a message for partition %d, want 0 or more", t.Partition)
 	}
-	t.Content.Arrays = d.take(&header, blobs)
+	t.Content.Arrays = d.storeArrays(&header, blobs)
 	if len(t.Content.Arrays) < len(header.Arrays) {
 		return encodeReply(&clientReply{Missing: true}, nil)
 	}
@@ -169,9 +169,9 @@ func (d *Desk) Serve(ctx context.Context, frame []byte) ([]byte, error) {
 	}
 }
 
-// take stores the arrays of a frame and drops those that its header lists in Drop. It returns the arrays of the
+// storeArrays stores the arrays of a frame and drops those that its header lists in Drop. It returns the arrays of the
 // message in their order, fewer if this host lacks some.
-func (d *Desk) take(header *clientRequest, blobs [][]byte) []Array {
+func (d *Desk) storeArrays(header *clientRequest, blobs [][]byte) []Array {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// A sender drops arrays beyond maxHeld. If it does not, all are dropped here, and it sends again what is missing.

@@ -201,8 +201,9 @@ func (l arrangedLayer) Parameters(in Shape) []Parameter {
 	return []Parameter{{Name: "weight", Shape: []int{in.Channels, padded}}, {Name: "bias", Shape: []int{padded}}}
 }
 
-// Stage makes the layer's arithmetic, which reads the samples where they stand in the batch. The weights lie
-// input by input, so that a step reads and changes only those of inputs that are not 0; changed notes which.
+// Stage implements [Layer]: it returns what computes the layer, which reads the samples where they stand in the
+// batch. The weights lie input by input, so that a step reads and changes only those of inputs that are not 0;
+// changed notes which.
 func (l arrangedLayer) Stage(place *Place) Stage {
 	place.X.rowsOnly = true
 	// Update needs the outputs' gradients of all blocks. The outputs may share the memory of another
@@ -256,7 +257,8 @@ func (s *arrangedStage) nextUnchanged(input int) int {
 	return input
 }
 
-// begin has nothing to forget.
+// begin implements [updater]. There is nothing to prepare: the stage reads the parameters where they are, and computes
+// the gradient only in Update.
 func (s *arrangedStage) begin([]float32) {}
 
 // Forward computes W x + b, with a ReLU if one follows, for two samples at a time: a sum over the inputs that are

@@ -26,10 +26,10 @@ func (AverageLayer) Shape(in Shape) (Shape, error) {
 	return output, nil
 }
 
-// Parameters is empty.
+// Parameters implements [Layer]: the layer has none.
 func (AverageLayer) Parameters(Shape) []Parameter { return nil }
 
-// Stage makes the layer's arithmetic.
+// Stage implements [Layer]: it returns what computes the layer at this place of a network, for one worker.
 func (AverageLayer) Stage(place *Place) Stage {
 	return &averageStage{place, alignedFloats(place.X.Channels * Lanes)}
 }

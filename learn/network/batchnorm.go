@@ -65,7 +65,8 @@ func (l BatchNormLayer) leastBatch(in Shape) int {
 // LeastBatch returns the smallest minibatch on which layers train that fit each other and the samples.
 func LeastBatch(list []Layer, samples Samples) int { return leastBatch(list, ShapeOf(samples)) }
 
-// leastBatch is [LeastBatch] of a list that reads the shape in.
+// leastBatch returns the smallest minibatch on which a list of layers can train that reads samples of the shape in: 2
+// if a batch norm has a single value of a channel in each sample, else 1.
 func leastBatch(list []Layer, in Shape) int {
 	least := 1
 	for _, layer := range list {
@@ -82,10 +83,10 @@ func leastBatch(list []Layer, in Shape) int {
 	return least
 }
 
-// Stage makes the layer's arithmetic. The blocks of a minibatch are computed by a network each, and all of them
-// normalise by the same sums: layer number n of every network uses number n of the sums where the networks meet. The
-// first network that is made makes these. A frozen layer has a mean and variance that are given, so its sums are its
-// own.
+// Stage implements [Layer]: it returns what computes the layer at this place of a network. The blocks of a minibatch
+// are computed by a network each, and all of them normalise by the same sums: layer number n of every network uses
+// number n of the sums where the networks meet. The first network that is made makes these. A frozen layer has a mean
+// and variance that are given, so its sums are its own.
 func (BatchNormLayer) Stage(place *Place) Stage {
 	stage := &batchNormStage{Place: place}
 	if place.frozen {
@@ -192,8 +193,8 @@ func (s *batchNormStage) Forward(pass *Pass) {
 	}
 }
 
-// useRunning makes the running values the mean and 1/sqrt(σ² + ε) of each channel, and returns the
-// means.
+// useRunning sets the mean μ and 1/sqrt(σ² + ε) of each channel, in s.sums, by the running mean and variance, as a
+// frozen layer and an evaluation do. It returns the means.
 func (s *batchNormStage) useRunning(p *Pass) []float64 {
 	mean, variance, _ := s.running(p)
 	for c, v := range variance {

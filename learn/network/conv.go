@@ -79,7 +79,8 @@ func (l ConvLayer) Parameters(in Shape) []Parameter {
 	return weightAndBias(l.Size*l.Size*in.Channels, l.Maps, in.Channels, l.Size, l.Size)
 }
 
-// Stage makes the layer's arithmetic, and asks for a border of zeros around its input.
+// Stage implements [Layer]: it returns what computes the layer at this place of a network, and asks for a border of
+// zeros around its input.
 func (l ConvLayer) Stage(place *Place) Stage {
 	place.X.border = max(place.X.border, l.Pad)
 	return &convStage{Place: place, ConvLayer: l, rows: 1}

@@ -41,9 +41,9 @@ func (l DenseLayer) Parameters(in Shape) []Parameter {
 	return weightAndBias(in.Channels, l.Width, in.Channels)
 }
 
-// Stage makes the layer's arithmetic on words or on vectors. On vectors it asks for the inputs sample by
-// sample. Its update multiplies all inputs of a batch by all gradients of its outputs at once, so it asks
-// the network to keep both for every block of [Lanes] samples of the batch, and not only for the present one. A
+// Stage implements [Layer]: it returns what computes the layer, on words or on vectors. On vectors it asks for the
+// inputs sample by sample. Its update multiplies all inputs of a batch by all gradients of its outputs at once, so it
+// asks the network to keep both for every block of [Lanes] samples of the batch, and not only for the present one. A
 // network that collects its gradient needs neither, as it adds up the gradient block by block.
 func (l DenseLayer) Stage(place *Place) Stage {
 	activation := place.X
@@ -333,7 +333,8 @@ func (s *denseStage) onlyUpdate(
 	return true, true
 }
 
-// begin has nothing to forget.
+// begin implements [updater]. There is nothing to prepare: the stage reads the parameters where they are, and computes
+// the gradient only in Update.
 func (s *denseStage) begin([]float32) {}
 
 // columns is a dense layer on bags of words: only the columns of a batch's words are read and written.
@@ -409,7 +410,7 @@ func (w *columns) Update(dst []float32, batch *Batch, op kernel.Op, alpha float3
 	}
 }
 
-// begin has nothing to forget: Update has cleared the sums.
+// begin implements [updater]. There is nothing to forget, as Update has cleared the sums.
 func (w *columns) begin([]float32) {}
 
 // bagStage is a dense layer on bags of words with other layers behind it.

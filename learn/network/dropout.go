@@ -25,11 +25,11 @@ func (DropoutLayer) Shape(in Shape) (Shape, error) {
 	return in, in.require("", Vector, Image, Sequence)
 }
 
-// Parameters is empty.
+// Parameters implements [Layer]: the layer has none.
 func (DropoutLayer) Parameters(Shape) []Parameter { return nil }
 
-// Stage makes the layer's arithmetic. The number of the layer among the network's dropouts keeps their
-// draws apart.
+// Stage implements [Layer]: it returns what computes the layer at this place of a network. The number of the layer
+// among the network's dropouts keeps their draws apart.
 func (l DropoutLayer) Stage(place *Place) Stage {
 	place.network.dropouts++
 	return &dropoutStage{Place: place, number: uint64(place.network.dropouts), rate: l.Rate}

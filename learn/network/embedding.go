@@ -38,7 +38,7 @@ func (l EmbeddingLayer) Parameters(in Shape) []Parameter {
 	return []Parameter{{Name: "weight", Shape: []int{in.Channels, l.Width}, Init: normal}}
 }
 
-// Stage makes the layer's arithmetic.
+// Stage implements [Layer]: it returns what computes the layer at this place of a network, for one worker.
 func (l EmbeddingLayer) Stage(place *Place) Stage { return embeddingStage{place} }
 
 // embeddingStage copies rows of the weight, and adds gradients to them.

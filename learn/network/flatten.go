@@ -14,7 +14,7 @@ func (FlattenLayer) Shape(in Shape) (Shape, error) {
 	return vector(in.Size()), err
 }
 
-// Parameters is empty.
+// Parameters implements [Layer]: the layer has none.
 func (FlattenLayer) Parameters(Shape) []Parameter { return nil }
 
 // Stage is nil: the network gives the values' memory a second shape in its place.

@@ -56,7 +56,7 @@ func (LayerNormLayer) Parameters(in Shape) []Parameter {
 	}
 }
 
-// Stage makes the layer's arithmetic.
+// Stage implements [Layer]: it returns what computes the layer at this place of a network, for one worker.
 func (LayerNormLayer) Stage(place *Place) Stage { return &layerNormStage{Place: place} }
 
 // layerNormStage is layer normalisation of a block. Values are walked by [Activation.Row], one row a value

@@ -39,10 +39,10 @@ func (l PoolLayer) Shape(in Shape) (Shape, error) {
 	}, nil
 }
 
-// Parameters is empty.
+// Parameters implements [Layer]: the layer has none.
 func (PoolLayer) Parameters(Shape) []Parameter { return nil }
 
-// Stage makes the layer's arithmetic.
+// Stage implements [Layer]: it returns what computes the layer at this place of a network, for one worker.
 func (l PoolLayer) Stage(place *Place) Stage {
 	return &poolStage{Place: place, size: l.Size}
 }

@@ -9,13 +9,13 @@ type ReLULayer struct{}
 // Shape keeps the shape.
 func (ReLULayer) Shape(in Shape) (Shape, error) { return in, in.require("", Vector, Image, Sequence) }
 
-// Parameters is empty.
+// Parameters implements [Layer]: the layer has none.
 func (ReLULayer) Parameters(in Shape) []Parameter { return nil }
 
-// Stage makes the layer's arithmetic, where no other stage takes it in.
+// Stage implements [Layer]. It is for a ReLU that is no part of the stage before it; see [fuse].
 func (ReLULayer) Stage(place *Place) Stage { return reluStage{place} }
 
-// reluStage is a ReLU that no other stage has taken in.
+// reluStage is a ReLU that is no part of the stage before it.
 type reluStage struct{ *Place }
 
 // Forward computes max(0, x) for all values of a block. Inputs and outputs may have different layouts, so it goes over

@@ -339,8 +339,9 @@ func (p columnPart) addExact(isa ISA, to ExactTarget, w Matrix, columns []Column
 	return true
 }
 
-// addColumnsExactGo is AddColumnsExact in plain Go. A copy of each row of weights takes the step, and the difference of
-// the copy from the base is added to the sum. It returns false if a difference cannot be added.
+// addColumnsExactGo is [ISA.AddColumnsExact] in plain Go: for each column the step is taken on a copy of the input's
+// row of weights, and the difference of the copy from the base is added to the sum. It returns false if a difference
+// cannot be added.
 func addColumnsExactGo(to ExactTarget, w Matrix, columns []Column, x, dy Matrix, outputs int, alpha float32) bool {
 	stepped := make([]float32, outputs)
 	for i, c := range columns {

@@ -224,13 +224,8 @@ func (s *gruStage) Forward(pass *Pass) {
 // to 2, and the input's parts 0, 1 and 3.
 func (s *gruStage) Backward(pass *Pass) {
 	isa := s.isa
-	params := pass.Parameters
-	gradient := pass.Gradient
-	samples := pass.Samples
 	s.X.transpose(pass, isa)
-	columns := isa.Columns(samples)
 	stateSize := s.Width * Lanes
-	inputChannels := s.X.Channels
 	top := len(s.layers) - 1
 	// No gradient reaches the last step from a later one.
 	for index := range s.layers {
@@ -241,72 +236,62 @@ func (s *gruStage) Backward(pass *Pass) {
 		copy(s.layers[top].dh, dy)
 	}
 
-	// The gradients of the input's shares are parts 0, 1 and 3 of da.
-	shares := s.shares[:]
-	shares[1].B = stateSize
-	shares[2].B = 3 * stateSize
 	for step := s.length - 1; step >= 0; step-- {
 		// If the states of all steps are outputs, each step has a gradient of its own to add.
 		if s.Y.Form == Sequence {
 			isa.AddScaled(s.layers[top].dh, 1, dy[step*stateSize:][:stateSize])
 		}
-		slot := step % groupSteps
 		for index := top; index >= 0; index-- {
-			layer := &s.layers[index]
-			da := layer.da[slot*4*stateSize:][:4*stateSize]
-			isa.GRUBackward(
-				stateSize,
-				layer.dh,
-				layer.saved[5*step*stateSize:][:4*stateSize],
-				s.output(index, step-1),
-				da,
-			)
-			// The state before the first step is constant, so its gradient is of no use.
-			if step > 0 {
-				isa.Gemm(s.Width, columns, 3*s.Width, kernel.Operand{Data: params[layer.whh:], Row: 1, Col: s.Width},
-					kernel.Block(da), kernel.Block(layer.dh), kernel.Add, nil, 1)
-			}
-			shares[1].A = s.Width * layer.inputs
-			shares[2].A = 2 * s.Width * layer.inputs
-			weight := kernel.Operand{Data: params[layer.wih:], Row: 1, Col: layer.inputs}
-			// The gradient of a layer's input is added to that of the state below, or stored for
-			// the layer before.
-			if index > 0 {
-				isa.GemmSum(
-					layer.inputs,
-					columns,
-					s.Width,
-					shares,
-					weight,
-					kernel.Block(da),
-					kernel.Block(s.layers[index-1].dh),
-					kernel.Add,
-					nil,
-					1,
-				)
-			} else if s.Gradient {
-				isa.GemmSum(
-					inputChannels,
-					columns,
-					s.Width,
-					shares,
-					weight,
-					kernel.Block(da),
-					kernel.Block(s.X.gradient(pass)[step*inputChannels*Lanes:]),
-					kernel.Store,
-					nil,
-					0,
-				)
-			}
-			isa.AddRowSums(gradient[layer.bih:][:2*s.Width], da, samples, kernel.Add, 1)
-			isa.AddRowSums(gradient[layer.bih+2*s.Width:][:s.Width], da[3*stateSize:], samples, kernel.Add, 1)
-			isa.AddRowSums(gradient[layer.bhh:][:3*s.Width], da, samples, kernel.Add, 1)
+			s.stepBackward(pass, index, step)
 		}
-		// Steps go backwards, so slot 0 completes a group.
-		if slot == 0 {
+		// Steps go backwards, so the first of groupSteps neighbouring steps completes their group.
+		if step%groupSteps == 0 {
 			s.addWeightGradient(pass, step, min(groupSteps, s.length-step))
 		}
 	}
+}
+
+// stepBackward goes back through one time step of the layer with this index. layer.dh has the gradient of the state
+// after the step, which becomes that of the state before it. The gradients of the gates are left in layer.da, in the
+// place of the step within its group, and added to those of the biases. The gradient of the layer's input is added to
+// that of the state of the layer below, or stored for the stage before.
+func (s *gruStage) stepBackward(pass *Pass, index, step int) {
+	isa := s.isa
+	columns := isa.Columns(pass.Samples)
+	stateSize := s.Width * Lanes
+	layer := &s.layers[index]
+	// da has four parts of a state's size: the gradients of r, z, and the state's and the input's share of the candidate.
+	da := layer.da[step%groupSteps*4*stateSize:][:4*stateSize]
+	isa.GRUBackward(
+		stateSize,
+		layer.dh,
+		layer.saved[5*step*stateSize:][:4*stateSize],
+		s.output(index, step-1),
+		da,
+	)
+	// The state before the first step is constant, so its gradient is of no use.
+	if step > 0 {
+		stateWeight := kernel.Operand{Data: pass.Parameters[layer.whh:], Row: 1, Col: s.Width}
+		isa.Gemm(s.Width, columns, 3*s.Width, stateWeight, kernel.Block(da), kernel.Block(layer.dh), kernel.Add, nil, 1)
+	}
+	// The gradients of the input's shares are parts 0, 1 and 3 of da. Each is multiplied with the rows of its gate in the
+	// weight of the input.
+	shares := s.shares[:]
+	shares[1] = kernel.Segment{A: s.Width * layer.inputs, B: stateSize}
+	shares[2] = kernel.Segment{A: 2 * s.Width * layer.inputs, B: 3 * stateSize}
+	inputWeight := kernel.Operand{Data: pass.Parameters[layer.wih:], Row: 1, Col: layer.inputs}
+	switch {
+	case index > 0:
+		below := kernel.Block(s.layers[index-1].dh)
+		isa.GemmSum(layer.inputs, columns, s.Width, shares, inputWeight, kernel.Block(da), below, kernel.Add, nil, 1)
+	case s.Gradient:
+		dx := kernel.Block(s.X.gradient(pass)[step*layer.inputs*Lanes:])
+		isa.GemmSum(layer.inputs, columns, s.Width, shares, inputWeight, kernel.Block(da), dx, kernel.Store, nil, 0)
+	}
+	gradient := pass.Gradient
+	isa.AddRowSums(gradient[layer.bih:][:2*s.Width], da, pass.Samples, kernel.Add, 1)
+	isa.AddRowSums(gradient[layer.bih+2*s.Width:][:s.Width], da[3*stateSize:], pass.Samples, kernel.Add, 1)
+	isa.AddRowSums(gradient[layer.bhh:][:3*s.Width], da, pass.Samples, kernel.Add, 1)
 }
 
 // addWeightGradient adds to the weights' gradient the products of the gates' gradients with the inputs and
@@ -328,12 +313,15 @@ func (s *gruStage) addWeightGradient(pass *Pass, firstStep, steps int) {
 			input = s.layers[index-1].rows[(firstStep+1)*stateSize:]
 			width = stateSize
 		}
+		// A group's products are a sum over its steps, one segment for each: A is where a step's gradients begin in da, and
+		// B where its inputs do.
 		groups := s.groups[:steps]
 		for i := range groups {
 			groups[i] = kernel.Segment{A: i * 4 * stateSize, B: i * width}
 		}
 		inputs := kernel.Matrix{Data: input, LD: layer.inputs}
-		// The input's shares are parts 0, 1 and 3 of da, so they take two products.
+		// The input's shares are parts 0, 1 and 3 of da, so they take two products: that of parts 0 and 1 for the first
+		// rows of the weight, and that of part 3 for the last ones.
 		for _, part := range [2]struct{ row, gradient, rows int }{
 			{0, 0, 2 * s.Width},
 			{2 * s.Width, 3 * stateSize, s.Width},

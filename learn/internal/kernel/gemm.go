@@ -93,8 +93,9 @@ func (isa ISA) Gemm(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32,
 	isa.GemmSum(m, n, k, FullDepth, a, b, dst, op, aux, alpha)
 }
 
-// GemmSum is Gemm for the sum, in order, of one product of depth k for each segment. It panics if a
-// size is not positive, if there is no segment, or if an operand is too short.
+// GemmSum computes dst = op(Σ a_s·b_s), a sum over the segments s in their order, as Gemm computes a single product:
+// a_s is the m×k matrix that begins at s.A in a, and b_s the k×n matrix that begins at s.B in b, each with the
+// strides of its operand. It panics if a size is not positive, if there is no segment, or if an operand is too short.
 func (isa ISA) GemmSum(
 	m, n, k int,
 	segments []Segment,

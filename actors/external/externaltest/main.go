@@ -120,6 +120,22 @@ func check(err error) {
 // Main is the trainer: it reads requests from descriptor 3 and writes replies to descriptor 4, with
 // the flags of its command. It ends the process, and never returns.
 func Main() {
+	t := newTrainer()
+	if t.shouldFail("child") {
+		leaveChild()
+	}
+	t.dieOrHang("start")
+	for t.shouldFail("alive without end") {
+		t.say(object{"alive": object{}})
+		time.Sleep(time.Millisecond)
+	}
+	for {
+		t.answer(t.read())
+	}
+}
+
+// newTrainer returns the trainer that the flags of the process describe. Most of them are fields of the trainer.
+func newTrainer() *trainer {
 	t := &trainer{in: bufio.NewReaderSize(os.NewFile(3, "requests"), 1<<20), out: os.NewFile(4, "replies"), shared: os.NewFile(5, "memory")}
 	var model string
 	f := flag.NewFlagSet("trainer", flag.ExitOnError)
@@ -150,45 +166,40 @@ func Main() {
 		check(err)
 		t.mine = newOwned(set)
 	}
-	if t.shouldFail("child") {
-		leaveChild()
-	}
-	t.dieOrHang("start")
-	for t.shouldFail("alive without end") {
-		t.say(object{"alive": object{}})
-		time.Sleep(time.Millisecond)
-	}
-	// Each pass handles one request.
-	for {
-		request := t.read()
-		switch {
-		case request.Close != nil:
-			if t.timing != "" {
-				check(os.WriteFile(t.timing, fmt.Append(nil, t.worked.Nanoseconds()), 0o600))
-			}
-			os.Exit(0)
-		case request.Hello != nil:
-			if request.Hello.Data != nil {
-				t.samples = &samples{about: request.Hello.Data, open: map[string]mmap.MMap{}}
-			}
-			t.greet()
-		case request.Memory != nil:
-			t.memory, err = mmap.MapRegion(t.shared, request.Memory.Bytes, mmap.RDWR, 0, 0)
-			check(err)
-		case request.Initialise != nil:
-			x := t.floats(request.Initialise.Model, t.size())
-			t.model.Init(x[:t.model.Params()], request.Initialise.Seed)
-			clear(x[t.model.Params():])
-			for i := range x[t.size()-t.frozen:] {
-				x[t.size()-t.frozen+i] = float32(i) / 7
-			}
-			t.dieOrHang("initialise")
-			t.say(object{"id": request.ID, "done": object{}})
-		case request.Train != nil:
-			t.train(request)
-		case request.Evaluate != nil:
-			t.evaluate(request)
+	return t
+}
+
+// answer does what a request asks for, and replies to it where it wants a reply. A request to close ends the process.
+func (t *trainer) answer(request *message) {
+	switch {
+	case request.Close != nil:
+		if t.timing != "" {
+			check(os.WriteFile(t.timing, fmt.Append(nil, t.worked.Nanoseconds()), 0o600))
 		}
+		os.Exit(0)
+	case request.Hello != nil:
+		if request.Hello.Data != nil {
+			t.samples = &samples{about: request.Hello.Data, open: map[string]mmap.MMap{}}
+		}
+		t.greet()
+	case request.Memory != nil:
+		memory, err := mmap.MapRegion(t.shared, request.Memory.Bytes, mmap.RDWR, 0, 0)
+		check(err)
+		t.memory = memory
+	case request.Initialise != nil:
+		x := t.floats(request.Initialise.Model, t.size())
+		t.model.Init(x[:t.model.Params()], request.Initialise.Seed)
+		clear(x[t.model.Params():])
+		// Frozen values are sevenths of their numbers, by which train sees that they arrive unchanged.
+		for i := range x[t.size()-t.frozen:] {
+			x[t.size()-t.frozen+i] = float32(i) / 7
+		}
+		t.dieOrHang("initialise")
+		t.say(object{"id": request.ID, "done": object{}})
+	case request.Train != nil:
+		t.train(request)
+	case request.Evaluate != nil:
+		t.evaluate(request)
 	}
 }
 

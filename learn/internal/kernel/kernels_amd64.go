@@ -974,7 +974,7 @@ func packRows(dst *uint16, src *float32, ld int, rows int, k int, span int, alph
 //go:noescape
 func packPairs(dst *uint16, src *float32, ld int, k int, n int, span int, alpha float32)
 
-// tileProducts multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step. config has the shapes of the tiles and, if tails is -1 and not 0, behind them those of the last columns, of the last rows and of both.
+// tileProducts multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step. config points to the shapes of the tiles: of whole blocks alone if tails is 0; if it is -1, those of the blocks of the last columns, of the last rows and of both follow.
 //
 //go:noescape
 func tileProducts(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, count int, rightstep int, cstep int, config *uint8, tails int, sums *float32)
@@ -994,7 +994,7 @@ func packRows3(dst *uint16, src *float32, ld int, rows int, k int, span int, alp
 //go:noescape
 func packPairs3(dst *uint16, src *float32, ld int, k int, n int, span int, alpha float32)
 
-// tileProducts3 multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step. config has the shapes of the tiles and, if tails is -1 and not 0, behind them those of the last columns, of the last rows and of both.
+// tileProducts3 multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step. config points to the shapes of the tiles: of whole blocks alone if tails is 0; if it is -1, those of the blocks of the last columns, of the last rows and of both follow.
 //
 //go:noescape
 func tileProducts3(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, count int, rightstep int, cstep int, config *uint8, tails int, sums *float32)
@@ -1004,7 +1004,7 @@ func tileProducts3(left *uint16, right *uint16, leftspan int, rightspan int, lis
 //go:noescape
 func rowProducts3(src *float32, ld int, right *uint16, rightspan int, chunks int, rest int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, config *uint8, tails int, sums *float32, tiles *uint16)
 
-// tileProducts3Swapped multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step. config has the shapes of the tiles and, if tails is -1 and not 0, behind them those of the last columns, of the last rows and of both.
+// tileProducts3Swapped multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself count times, with the right tiles and C moved on by a step. config points to the shapes of the tiles: of whole blocks alone if tails is 0; if it is -1, those of the blocks of the last columns, of the last rows and of both follow.
 //
 //go:noescape
 func tileProducts3Swapped(left *uint16, right *uint16, leftspan int, rightspan int, list *int, chunks int, m int, n int, c *float32, ldc int, aux *float32, auxrow int, op int, count int, rightstep int, cstep int, config *uint8, tails int, sums *float32)

@@ -381,8 +381,9 @@ func tileProducts(suffix string, parts int, swapped bool) {
 		"c *float32, ldc int, aux *float32, auxrow, op, count, rightstep, cstep int, config *uint8, tails int, sums *float32)",
 		" multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the "+
 			"offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself "+
-			"count times, with the right tiles and C moved on by a step. config has the shapes of the tiles and, "+
-			"if tails is -1 and not 0, behind them those of the last columns, of the last rows and of both.")
+			"count times, with the right tiles and C moved on by a step. config points to the shapes of the tiles: "+
+			"of whole blocks alone if tails is 0; if it is -1, those of the blocks of the last columns, of the last "+
+			"rows and of both follow.")
 	k := newTileKernel(parts, swapped)
 	scratch := k.lefts[0]
 	Load(Param("config"), scratch)

@@ -140,7 +140,7 @@ func (s *processSteps) Run(
 // minibatch, and then its rows.
 func (s *processSteps) task(a *Assignment) (external.Task, error) {
 	p := s.problem
-	samples := s.set.Samples(a.Client)
+	samples := cmp.Or(a.Samples, s.set.Samples(a.Client))
 	batch := cmp.Or(a.Batch, p.Batch)
 	// Each step needs a size and one number for each sample of its minibatch.
 	numbers := int64(a.LocalSteps) * int64(1+min(batch, samples))
@@ -162,7 +162,8 @@ func (s *processSteps) task(a *Assignment) (external.Task, error) {
 				rows := s.order.Next()
 				dst[0] = int32(len(rows))
 				for k, i := range rows {
-					dst[1+k] = s.set.Row(a.Client, i)
+					// The samples of the task may be some of the client's, from FirstSample on.
+					dst[1+k] = s.set.Row(a.Client, int32(a.FirstSample)+i)
 				}
 				dst = dst[1+len(rows):]
 			}

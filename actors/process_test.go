@@ -107,6 +107,10 @@ func checkSame(t *testing.T, model learn.Model, p Problem, client int) {
 	model.Init(base, 1)
 	p.Model, p.Augment, p.Algorithm, p.Kernel = model, NoAugment, algorithm.Default, fastest(t)
 	work := slices.Clone(someWork)
+	// A task on some of its client's samples, as where these arrive over time.
+	work = append(work, Assignment{
+		Task: 4, Client: 1, LocalSteps: 4, StepsDone: 3, FirstSample: 1, Samples: 1, Rate: 0.1, Weight: 0.25,
+	})
 	for i := range work {
 		work[i].Client %= p.Set.Clients()
 	}

@@ -630,9 +630,6 @@ func (t *Trainer) checkSamples(a *Assignment) error {
 	if a.Samples == 0 {
 		return nil
 	}
-	if t.problem.Trainer != nil {
-		return fmt.Errorf("actors: task %d: an external trainer takes all samples of a client", a.Task)
-	}
 	set := t.problem.Set
 	isClient := a.Client >= 0 && a.Client < set.Clients()
 	if !isClient || a.FirstSample < 0 || a.Samples < 0 || a.FirstSample > set.Samples(a.Client)-a.Samples {

@@ -2,26 +2,32 @@ package config
 
 import "fedpace/registry"
 
-// Arrives reports whether samples arrive over the time of the run.
+// Arrives reports whether the configuration says that samples arrive over the time of the run. Those of a
+// prepared file may do so, too, which only the file says.
 func (c *Config) Arrives() bool {
 	r, ok := c.Data.Reader.(interface{ Arrives() bool })
 	return ok && r.Arrives()
 }
 
-// checkArrivals refuses settings that count on a client's samples, or on the held-out ones, being the same
-// all the time.
+// checkArrivals returns what [Config.CheckArrivals] does if the configuration says that samples arrive.
 func (c *Config) checkArrivals() error {
 	if !c.Arrives() {
 		return nil
 	}
+	return c.CheckArrivals()
+}
+
+// CheckArrivals refuses settings that count on a client's samples, or on the held-out ones, being the same
+// all the time, for data that arrive over the time of the run.
+func (c *Config) CheckArrivals() error {
 	const changes = "which samples that arrive over time (data.arrival) change "
 	for _, conflict := range []struct {
 		refused bool
 		key     string
 		problem string
 	}{
-		{len(c.Devices.Names) > 0, "devices.names", "bring samples of their own, whose times nobody knows (set [])"},
-		{c.External(), "trainer", "takes all samples of a client, " + changes + "(use a model of this program)"},
+		{len(c.Devices.Names) > 0, "devices.names", "bring samples of their own, and the coordinator cannot wait for " +
+			"those that have none yet, as it does for simulated clients (set [])"},
 		{c.PlaysFlower(), "flower", "clients have data of their own (leave data.arrival out)"},
 		{c.Aggregate.Weights != EqualWeights, "aggregate.weights", "follow numbers of samples, " + changes +
 			"(set equal)"},

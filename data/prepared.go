@@ -225,8 +225,8 @@ func (p *prepared) section(name string) section {
 	return section{}
 }
 
-// numbers returns a copy of the content of the section of this name as numbers of four bytes each.
-func numbers[T int32 | uint32 | float32](p *prepared, name string) []T {
+// numbers returns a copy of the content of the section of this name as numbers.
+func numbers[T int32 | uint32 | float32 | float64](p *prepared, name string) []T {
 	return vector.Append[T](nil, p.section(name).bytes)
 }
 
@@ -238,9 +238,6 @@ func writePrepared(name string, from *registry.Inputs, set federated.Set) error 
 	if !ok {
 		return fmt.Errorf("a set of this reader cannot be prepared: it is a %T", set)
 	}
-	if s.Times != nil {
-		return errors.New("samples that arrive over time cannot be prepared (leave arrival out, or read the source)")
-	}
 	p.Task = s.Task
 	p.Names = convert[[]byte](s.Names)
 	p.add("start", vector.Bytes(integersAs[uint32](s.Starts)))
@@ -251,6 +248,9 @@ func writePrepared(name string, from *registry.Inputs, set federated.Set) error 
 		p.add("labels", vector.Bytes(s.Labels))
 	} else {
 		p.add("targets", vector.Bytes(s.Targets))
+	}
+	if s.Times != nil {
+		p.add("times", vector.Bytes(s.Times))
 	}
 	if err := p.addRows(s.Rows); err != nil {
 		return err
@@ -496,7 +496,25 @@ func (p *prepared) set() (*federated.Grouped, error) {
 			return nil, fmt.Errorf("label %d of %d", l, s.About.Classes)
 		}
 	}
-	return s, nil
+	return s, p.setTimes(s, samples)
+}
+
+// setTimes gives the samples of a set the times that the file has for them, if they arrive over time. samples
+// is their number. It is an error if times are missing, too many, or not finite.
+func (p *prepared) setTimes(s *federated.Grouped, samples int) error {
+	times := numbers[float64](p, "times")
+	arrival := p.Info.Arrival
+	if arrival == nil && len(times) == 0 {
+		return nil
+	}
+	if arrival == nil || !arrival.Valid() || len(times) != samples {
+		return fmt.Errorf("%d times of %d samples that arrive by %+v", len(times), samples, arrival)
+	}
+	isWrong := func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
+	if slices.ContainsFunc(times, isWrong) {
+		return errors.New("a time that is not finite")
+	}
+	return s.SetTimes(times, *arrival)
 }
 
 // rows returns the store of samples, whose bytes stay in the mapped file, and the number of
@@ -645,6 +663,32 @@ func (Prepared) Open(s *federated.Source, o federated.Options) (federated.Set, e
 		return nil, fmt.Errorf("%w; prepare it again", err)
 	}
 	return set, nil
+}
+
+// PreparedArrives reports whether the file at path is a prepared one whose samples arrive over time. It reads
+// the header alone, and is false for a file that cannot be read, which whoever opens it will find.
+func PreparedArrives(path string) bool {
+	if !IsPrepared(path) {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [preparedHead]byte
+	if _, err := io.ReadFull(f, head[:]); err != nil {
+		return false
+	}
+	length := binary.LittleEndian.Uint64(head[16:])
+	if length > maxPreparedTop {
+		return false
+	}
+	var about struct {
+		Info struct{ Arrival *federated.Arrival }
+	}
+	err = json.NewDecoder(io.LimitReader(f, int64(length))).Decode(&about)
+	return err == nil && about.Info.Arrival != nil
 }
 
 // IsPrepared reports whether the file at path begins as one that OpenPrepared has written, whole or

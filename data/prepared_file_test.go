@@ -63,6 +63,19 @@ func TestPrepared_MismatchedMeanings(t *testing.T) {
 		"means":     func(s *federated.Grouped) { s.About.Mean, s.About.Deviation = []float64{1}, []float64{1} },
 		"deviation": func(s *federated.Grouped) { s.About.Deviation = []float64{1, 1} },
 		"alphabet":  func(s *federated.Grouped) { s.About.Alphabet = []string{"a"} },
+		"no times":  func(s *federated.Grouped) { s.About.Arrival = &federated.Arrival{Column: "at", Speed: 1} },
+		"a window": func(s *federated.Grouped) {
+			s.Times = make([]float64, 4)
+			s.About.Arrival = &federated.Arrival{Column: "at", Speed: 1, Window: -1}
+		},
+		"times": func(s *federated.Grouped) {
+			s.Times = []float64{0, 1, math.NaN(), 2}
+			s.About.Arrival = &federated.Arrival{Column: "at", Speed: 1}
+		},
+		"three times": func(s *federated.Grouped) {
+			s.Times = make([]float64, 3)
+			s.About.Arrival = &federated.Arrival{Column: "at", Speed: 1}
+		},
 		"targets": func(s *federated.Grouped) { // so many that their product with the samples is 4
 			s.About.Classes, s.About.Targets, s.Labels, s.Targets = 0, math.MaxInt/2+2, nil, []float32{1, 2, 3, 4}
 		},

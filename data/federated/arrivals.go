@@ -19,6 +19,13 @@ type Arrival struct {
 	Window float64
 }
 
+// Valid reports whether all numbers are in their ranges, as those of a file need not be.
+func (r *Arrival) Valid() bool {
+	isFinite := !math.IsNaN(r.Start) && !math.IsInf(r.Start, 0) && !math.IsInf(r.Speed, 0)
+	isWindow := r.Window >= 0 && r.Window <= 1e9
+	return isFinite && r.Speed > 0 && isWindow
+}
+
 // Timed is a set whose samples arrive over time.
 type Timed interface {
 	Set

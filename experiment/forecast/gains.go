@@ -148,7 +148,7 @@ func (y *replay) meanRound(ctx context.Context, c change, counts *waitCounts) (f
 		y.exclude(c.excludedClass, &rounds)
 	}
 	settings := &y.problem.Config
-	isAlwaysThere := !settings.EverAbsent() && !settings.Arrives()
+	isAlwaysThere := !settings.EverAbsent() && y.problem.Arrivals == nil
 	// Round i of a changed run corresponds to round i of the unchanged one only under these conditions.
 	keepsStarts := isFirst && isAlwaysThere && !closing.Overlaps(settings.Close)
 	t := timing{

@@ -5,11 +5,21 @@ import (
 	"fedpace/data/federated"
 )
 
-// readArrivals notes when the samples of the run's clients arrive, if they do so over time.
-func (p *Data) readArrivals() {
-	if timed, ok := p.Set.(federated.Timed); ok {
-		p.Arrivals = timed.Arrivals(p.Config.Clients)
+// readsData reports whether the data must be read even if nothing is trained.
+func (p *Data) readsData() bool { return p.timedFile || p.Config.ReadsData() }
+
+// readArrivals notes when the samples of the run's clients arrive, if they do so over time. It returns an error
+// if the configuration has settings that do not go with that.
+func (p *Data) readArrivals() error {
+	timed, ok := p.Set.(federated.Timed)
+	if !ok {
+		return nil
 	}
+	p.Arrivals = timed.Arrivals(p.Config.Clients)
+	if p.Arrivals == nil {
+		return nil
+	}
+	return p.Config.CheckArrivals()
 }
 
 // awaitSamples makes a client available only while it has a sample, and models measurable only while a

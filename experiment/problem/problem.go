@@ -37,6 +37,8 @@ type Data struct {
 	Set federated.Set
 	// Arrivals says which samples are there at which time; nil if all are there from the beginning.
 	Arrivals *federated.Arrivals
+	// timedFile says that the data are a prepared file whose samples arrive over time.
+	timedFile bool
 	// Files are those that the configuration names, by content, as they were when the run was
 	// prepared.
 	Files []folder.InputFile
@@ -123,6 +125,8 @@ func Prepare(
 ) (*Problem, error) {
 	p := newProblem(configuration, notice)
 	c := &p.Config
+	// A prepared file says by itself whether its samples arrive over time.
+	p.timedFile = data.PreparedArrives(c.Data.Path)
 	for _, step := range []struct {
 		needed bool
 		do     func() error
@@ -149,7 +153,7 @@ func Prepare(
 		}},
 		// A run that is only timed needs data if they say how many clients there are, or which to
 		// choose.
-		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.openData(ctx, reading) }},
+		{c.Train || c.Clients == config.AllClients || p.readsData(), func() error { return p.openData(ctx, reading) }},
 		{c.Train && notice != nil, p.noticeData},
 		// Who has which device is settled once the number of clients is known.
 		{true, func() error {
@@ -531,12 +535,11 @@ func (p *Problem) openData(ctx context.Context, reading *federated.Reading) erro
 	c.Fit(samples)
 	// The run's config.yaml names the number of clients, so a later run of it opens no data at all. This run must
 	// not have any from here on either, so that both are the same.
-	if !c.Train && !c.ReadsData() {
+	if !c.Train && !p.readsData() {
 		err = p.Set.Close()
 		p.Set = nil
 	}
-	p.readArrivals()
-	return errors.Join(err, c.Validate())
+	return errors.Join(err, p.readArrivals(), c.Validate())
 }
 
 // openSet opens the samples of the run: those that a trainer in another process brings, synthetic ones,

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/external/externaltest"
 	"fedpace/config"
 	"fedpace/coordinator/round"
+	"fedpace/data"
 	"fedpace/data/federated"
 	"fedpace/experiment/runtest"
 	"fedpace/learn"
@@ -66,8 +68,14 @@ func arrivingConfig(t *testing.T, path, options string, sets ...string) config.C
 	t.Helper()
 	data := fmt.Sprintf("data={path: %s, client: user, features: [a, b], label: label, split: part, "+
 		"arrival: at, arrival_start: 100, arrival_speed: 2%s}", path, options)
+	return arrivingRun(t, slices.Concat([]string{data, "model=linear"}, sets)...)
+}
+
+// arrivingRun is a run of such data, which the settings name with the model.
+func arrivingRun(t *testing.T, sets ...string) config.Config {
+	t.Helper()
 	return runtest.Small(t, slices.Concat(runtest.Custom, []string{
-		data, "model=linear", "clients=all", "cohort=2", "batch=6", "schedule.k=fixed", "schedule.k0=5",
+		"clients=all", "cohort=2", "batch=6", "schedule.k=fixed", "schedule.k0=5",
 		"compute.seconds_per_step=0.1", "stop.rounds=40", "outputs=[tasks]", "evaluate.every=1", "checkpoint.seconds=1000",
 	}, sets)...)
 }
@@ -349,5 +357,49 @@ func TestArrivals_SteeredK(t *testing.T) {
 		if rises || report.Reason.ChangeRound != 0 {
 			t.Errorf("untrained round %d: K = %d, change in %d", report.Round, report.LocalSteps, report.Reason.ChangeRound)
 		}
+	}
+}
+
+// A prepared file of the table gives the bits and the times of the table, alone and without training, and so
+// does a trainer in another process, which gets the rows by their numbers.
+func TestArrivals_PreparedAndTrainer(t *testing.T) {
+	t.Parallel()
+	path, _ := arriving(t)
+	const window = ", arrival_window: 4"
+	table := arrivingConfig(t, path, window, "model={mlp: [2, 3, 2]}")
+	prepared := filepath.Join(t.TempDir(), "rows.fedpace")
+	set, _, err := data.OpenPrepared(table.Data.Reader, path, prepared, federated.Options{Seed: table.Seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const model = "model={mlp: [2, 3, 2]}"
+	inFile := "data=" + prepared
+	inTable := fmt.Sprintf("data={path: %s, client: user, features: [a, b], label: label, split: part, "+
+		"arrival: at, arrival_start: 100, arrival_speed: 2%s}", path, window)
+	trainer := fmt.Sprintf("trainer={command: %q}", externaltest.Command("-model", "mlp:2,3,2"))
+	play := func(c config.Config) (fingerprint string, last []float32) {
+		s := mustRun(t, c, Options{Callbacks: Callbacks{Model: func(_ int, params []float32) { last = params }}})
+		return s.Fingerprint, last
+	}
+	fingerprint, last := play(table)
+	for name, sets := range map[string][]string{
+		"prepared":              {inFile, model},
+		"prepared and timed":    {inFile, model, "train=false"},
+		"number of clients":     {inFile, "train=false", "clients=4", "network.model_megabits=0.000544"},
+		"trainer":               {inTable, trainer},
+		"trainer with prepared": {inFile, trainer},
+	} {
+		c := arrivingRun(t, sets...)
+		otherFingerprint, params := play(c)
+		if otherFingerprint != fingerprint || c.Train && !slices.Equal(params, last) {
+			t.Errorf("%s: fingerprint %s, want %s; model %v, want %v", name, otherFingerprint, fingerprint, params, last)
+		}
+	}
+	refused := arrivingRun(t, inFile, model, "schedule.unit=epochs")
+	if _, err := Run(t.Context(), refused, Options{}); err == nil || !strings.Contains(err.Error(), "schedule.unit: epochs follow") {
+		t.Errorf("epochs of a prepared file: %v", err)
 	}
 }

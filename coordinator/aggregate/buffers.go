@@ -68,26 +68,9 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 	mix := bufferMix{
 		tensors: a.bufferTensors(),
 		offset:  a.updateLength,
-		present: present[a.updateLength:a.communicated],
+		present: a.buffersIn(present),
 	}
-	// shares has the buffers of each update, but combined those that a rule makes one share of.
-	var shares, combined []bufferShare
-	totalWeight := 0.0
-	for i := range updates {
-		update := &updates[i]
-		// An update without weight, which a rule may have left out, has no part in the buffers.
-		if !(update.bufferWeight > 0) {
-			continue
-		}
-		totalWeight += update.bufferWeight
-		base := a.models.versions[update.task.Model].params[a.updateLength:a.communicated]
-		share := bufferShare{base: base, sent: update.buffers, weight: update.bufferWeight}
-		if update.combinesBuffers {
-			combined = append(combined, share)
-			continue
-		}
-		shares = append(shares, share)
-	}
+	shares, combined, totalWeight := a.bufferShares(updates)
 	// Updates that the devices' rule has combined count as one.
 	if len(combined) > 0 {
 		deviceMix := mix
@@ -107,6 +90,30 @@ func (a *Aggregator) nextBuffers(present []float32, updates []clientUpdate) []fl
 	return mix.next(shares)
 }
 
+// bufferShares returns the buffers of each update with its weight, and the sum of the weights. combined has those that
+// a rule for the buffers of devices makes one share of, and shares all others. An update without weight, which a rule
+// may have left out, has no part in the buffers.
+func (a *Aggregator) bufferShares(updates []clientUpdate) (shares, combined []bufferShare, totalWeight float64) {
+	for i := range updates {
+		update := &updates[i]
+		if !(update.bufferWeight > 0) {
+			continue
+		}
+		totalWeight += update.bufferWeight
+		share := bufferShare{
+			base:   a.buffersIn(a.modelParams(update.task.Model)),
+			sent:   update.buffers,
+			weight: update.bufferWeight,
+		}
+		if update.combinesBuffers {
+			combined = append(combined, share)
+			continue
+		}
+		shares = append(shares, share)
+	}
+	return shares, combined, totalWeight
+}
+
 // bufferMoves returns, for each tensor of buffers, how far each update moves it: the Euclidean distance of
 // the buffers that the client has after its task from those of its base model. updates[firstDevice:] are
 // those of real devices, which come first in each list of the result. The result is nil if the round has no
@@ -123,7 +130,7 @@ func (a *Aggregator) bufferMoves(updates []clientUpdate, firstDevice int) (moves
 		lengths := make([]float64, len(devicesFirst))
 		for i := range devicesFirst {
 			u := &devicesFirst[i]
-			share := bufferShare{base: a.modelParams(u.task.Model)[a.updateLength:a.communicated], sent: u.buffers}
+			share := bufferShare{base: a.buffersIn(a.modelParams(u.task.Model)), sent: u.buffers}
 			squaredLength := 0.0
 			for number := first; number < end; number++ {
 				move := float64(share.value(number)) - float64(share.base[number])

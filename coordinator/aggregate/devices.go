@@ -21,7 +21,7 @@ type deviceBounds struct {
 	memory []float64
 }
 
-// modelParams returns a version of the model, from which a device's update may have started.
+// modelParams returns the values of a version of the model, which must not be changed.
 func (a *Aggregator) modelParams(version uint64) []float32 { return a.models.versions[version].params }
 
 // addDevices clips the updates of real devices and adds them to sum. updates[:firstDevice] are those of simulated

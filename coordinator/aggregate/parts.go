@@ -85,6 +85,12 @@ func (a *Aggregator) updateValuesOf(sums [][]int64) [][]int64 {
 	return parts
 }
 
+// buffersIn returns the buffers among a model's values: they lie behind the values of updates, and before the frozen
+// ones. It shares memory with params.
+func (a *Aggregator) buffersIn(params []float32) []float32 {
+	return params[a.updateLength:a.communicated]
+}
+
 // bufferTensors returns the tensors of buffers that clients send beside their updates: they follow the
 // values of updates and precede the frozen ones, which are not communicated. It is empty if clients send no
 // buffers.

@@ -104,16 +104,11 @@ func (a *Aggregator) startFromSite(ctx context.Context, task *round.Task, create
 // sites with a single own round, which start from the newest model, come first.
 func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
 	site := func(place int) int { return a.siteOf(tasks[place].Client) }
-	// siteRounds holds for each task the number of its site's own round, from 0.
-	siteRounds := make([]int, len(tasks))
-	// done counts the tasks of each client so far.
-	done := map[int]int{}
-	// lastRound holds the newest own round of each site.
+	siteRounds := ownRounds(tasks)
+	// lastRound holds the last own round of each site.
 	lastRound := map[int]int{}
-	for place, t := range tasks {
-		siteRounds[place] = done[t.Client]
-		done[t.Client]++
-		lastRound[site(place)] = max(lastRound[site(place)], siteRounds[place])
+	for place, siteRound := range siteRounds {
+		lastRound[site(place)] = max(lastRound[site(place)], siteRound)
 	}
 	stages = make([][]int, 1+slices.Max(siteRounds))
 	for place, siteRound := range siteRounds {
@@ -134,6 +129,19 @@ func (a *Aggregator) siteStages(tasks []round.Task) (stages [][]int) {
 		slices.SortStableFunc(places, func(i, j int) int { return cmp.Compare(order(i), order(j)) })
 	}
 	return stages
+}
+
+// ownRounds returns for each task of a round in which own round of its client's site it was, from 0: as many as the
+// client had tasks before, since a client with a task in one own round had one in all before it.
+func ownRounds(tasks []round.Task) []int {
+	rounds := make([]int, len(tasks))
+	// tasksBefore counts the tasks of each client so far.
+	tasksBefore := map[int]int{}
+	for place, t := range tasks {
+		rounds[place] = tasksBefore[t.Client]
+		tasksBefore[t.Client]++
+	}
+	return rounds
 }
 
 // trainSiteStage trains one stage but the last. round.Tasks are those of the stage: each is trained from its site's

@@ -85,6 +85,16 @@ func (a *Aggregator) Train(ctx context.Context, r Round) (Outcome, error) {
 	return a.outcome(r, sum), err
 }
 
+// noteDevices stores in devices' updates what the devices have sent beside them: the buffers, and the state that each
+// keeps for its next task.
+func (a *Aggregator) noteDevices(updates []clientUpdate) {
+	for i := range updates {
+		u := &updates[i]
+		u.buffers = sentBuffers{values: a.devices.Buffers(u.task.Task, a.modelParams(u.task.Model))}
+		u.stateAfter = a.devices.StateAfter(u.task.Task)
+	}
+}
+
 // outcome returns the outcome of round r, whose updates have this sum, for a round that the guard does not
 // judge. Such a round changes nothing about whether the model counts as degraded. Where the guard judges the
 // round, the caller overwrites what it decides.
@@ -144,14 +154,10 @@ func (a *Aggregator) addUp(ctx context.Context, round Round) (roundSum, error) {
 	if err != nil {
 		return result, err
 	}
-	// Beside its update a device has sent buffers, its state and its loss.
-	for i := firstDevice; i < len(valid); i++ {
-		u := &valid[i]
-		u.buffers = sentBuffers{values: a.devices.Buffers(u.task.Task, a.modelParams(u.task.Model))}
-		u.stateAfter = a.devices.StateAfter(u.task.Task)
-		// The losses are those of all tasks, refused ones included.
-		result.losses[i+len(refused)] = u.loss
-	}
+	ofDevices := valid[firstDevice:]
+	a.noteDevices(ofDevices)
+	// The losses are those of all tasks, refused ones included, so those of devices begin at their first task.
+	copy(result.losses[simulated:], lossesOf(ofDevices))
 	result.scale, result.clipMemory, err = a.completeSum(round.Number, result.values, valid, weights)
 	if err != nil {
 		return result, err

@@ -112,6 +112,8 @@ func (m *Machine) timerDue(timer Timer) error {
 // history, too, except for the numbers of timers for changes of availability.
 func (m *Machine) RunsAhead(timer Timer) bool {
 	tasks := &m.tasks.simulated
+	// Without a lower bound of a task's time (Soonest) nothing is known of a task without a plan. Where transfers are
+	// shared or aggregation is secure it may change when others end, and a device may answer at any time.
 	if m.phase != Planning ||
 		!m.roundsOverlap() ||
 		m.config.Soonest <= 0 ||

@@ -515,7 +515,8 @@ func (m *Machine) completeTask(task *TaskState, drops bool) error {
 	case m.config.sitesAddUp():
 		return m.siteTaskEnds(task, o)
 	case late:
-		// A late task closes no round. Its client may take part in a round that has found no client.
+		// A late task closes no round. Its client may take part in a round that has found no client yet. Any other
+		// round has its clients.
 		if m.issuedInRound() > 0 {
 			return nil
 		}

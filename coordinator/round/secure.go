@@ -353,13 +353,13 @@ func (m *Machine) dropLonely(end Time) (count int) {
 		// finishedNeighbours counts a member's neighbours that have finished the stage of shares.
 		finishedNeighbours := secure.inRing(func(i int) bool { return secure.members[i].Finished })
 		for i := range secure.members {
-			x := &secure.members[i]
+			member := &secure.members[i]
 			switch {
-			case !x.Finished:
+			case !member.Finished:
 			case finishedNeighbours(i) < secure.config.Threshold:
-				x.Finished = false
-				x.HasStages = false
-				m.endInSetUp(x.Task, end, Cancelled)
+				member.Finished = false
+				member.HasStages = false
+				m.endInSetUp(member.Task, end, Cancelled)
 				changed = true
 			default:
 				count++
@@ -445,11 +445,11 @@ func (m *Machine) refuseSecure(at Time) {
 	s := m.secure
 	m.noteUnrecovered()
 	for i := range s.members {
-		x := &s.members[i]
-		if x.HasStages {
-			m.endInSetUp(x.Task, at, Cancelled)
-			x.HasStages = false
-			x.Finished = false
+		member := &s.members[i]
+		if member.HasStages {
+			m.endInSetUp(member.Task, at, Cancelled)
+			member.HasStages = false
+			member.Finished = false
 		}
 	}
 }
@@ -741,37 +741,18 @@ func (s *secure) countWhere(matches func(*SecureMember) bool) (n int) {
 // its update then has a mask in common with them. If the shares do not suffice, failed is true, and end is
 // when the last of the members that signed has answered or left.
 func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
-	const never = Time(math.MaxInt64)
-	// answers holds for each member when it reveals its shares, and times holds these times without never, in
-	// ascending order.
-	answers := make([]Time, len(s.members))
-	var times []Time
-	end = from
-	for i := range s.members {
-		member := &s.members[i]
-		answers[i] = never
-		if !signed[i] {
-			continue
-		}
-		workBefore := member.Stages.Keys + member.Stages.Shares + member.Work + member.Stages.Survivors
-		untilLeave := member.Leaves - workBefore
-		// A member that leaves before it has answered reveals nothing.
-		if member.Leaves != stays && untilLeave < member.Stages.Recovery {
-			end = max(end, from+untilLeave)
-			continue
-		}
-		answers[i] = from + member.Stages.Recovery
-		end = max(end, answers[i])
-		times = append(times, answers[i])
-	}
-	slices.Sort(times)
-	uploads := s.inRing(func(i int) bool { return s.members[i].Uploaded })
+	answers, end := s.answersFrom(from, signed)
+	// The search is among the times at which a member answers.
+	times := slices.Sorted(slices.Values(answers))
+	answering, _ := slices.BinarySearch(times, neverAnswers)
+	times = times[:answering]
+	uploadedNeighbours := s.inRing(func(i int) bool { return s.members[i].Uploaded })
 	suffices := func(at Time) bool {
-		revealed := s.inRing(func(i int) bool { return answers[i] <= at })
+		revealedShares := s.inRing(func(i int) bool { return answers[i] <= at })
 		for i := range s.members {
-			x := &s.members[i]
-			isNeeded := x.Uploaded || x.Finished && uploads(i) > 0
-			if isNeeded && revealed(i) < s.config.Threshold {
+			member := &s.members[i]
+			isNeeded := member.Uploaded || member.Finished && uploadedNeighbours(i) > 0
+			if isNeeded && revealedShares(i) < s.config.Threshold {
 				return false
 			}
 		}
@@ -783,6 +764,33 @@ func (s *secure) recoverAll(from Time, signed []bool) (end Time, failed bool) {
 		return end, true
 	}
 	return times[i], false
+}
+
+// neverAnswers stands for the time at which a member reveals its shares if it does not.
+const neverAnswers = Time(math.MaxInt64)
+
+// answersFrom returns for each member when it reveals its shares in the stage of recovery, which begins at the time
+// from. Those that have not signed, or leave before they answer, reveal nothing (neverAnswers). end is when the last
+// of the members that signed has answered or left.
+func (s *secure) answersFrom(from Time, signed []bool) (answers []Time, end Time) {
+	answers = make([]Time, len(s.members))
+	end = from
+	for i := range s.members {
+		member := &s.members[i]
+		answers[i] = neverAnswers
+		if !signed[i] {
+			continue
+		}
+		workBefore := member.Stages.Keys + member.Stages.Shares + member.Work + member.Stages.Survivors
+		untilLeave := member.Leaves - workBefore
+		if member.Leaves != stays && untilLeave < member.Stages.Recovery {
+			end = max(end, from+untilLeave)
+			continue
+		}
+		answers[i] = from + member.Stages.Recovery
+		end = max(end, answers[i])
+	}
+	return answers, end
 }
 
 // recoveryEnds handles timer t, the end of a round's recovery, and completes the round. If the sum could

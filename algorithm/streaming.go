@@ -74,8 +74,8 @@ type streamed struct {
 	rounds uint64
 }
 
-// After notes how many rounds have made the model, which decides the fragment that moves next.
-func (s *streamed) After(rounds uint64) { s.rounds = rounds }
+// SetRounds notes how many rounds have made the model, which decides the fragment that moves next.
+func (s *streamed) SetRounds(rounds uint64) { s.rounds = rounds }
 
 // Apply implements [ServerOptimizer]: it moves the parameters and the momentum of the one fragment
 // whose turn it is, and leaves all others.
@@ -93,10 +93,10 @@ func HasControlVariates(a Algorithm) bool {
 	return registry.NeedsOf(a).ClientState && !copies
 }
 
-// After sets how many rounds have made the model, for a server half whose step depends on it; others
+// SetRounds sets how many rounds have made the model, for a server half whose step depends on it; others
 // ignore it. It is called before Apply.
-func (i *Instance) After(rounds uint64) {
-	if s, ok := i.Server.(interface{ After(uint64) }); ok {
-		s.After(rounds)
+func (i *Instance) SetRounds(rounds uint64) {
+	if s, ok := i.Server.(interface{ SetRounds(uint64) }); ok {
+		s.SetRounds(rounds)
 	}
 }

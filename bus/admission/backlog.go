@@ -20,10 +20,9 @@ type backlogs struct {
 	size int64
 }
 
-// add counts n more bytes that wait in all backlogs together or, with n below 0, so many fewer, and returns
-// nil. If there is no room for them it counts nothing and returns the longest backlog, which must be given up
-// first.
-func (all *backlogs) add(n int64) (longest *backlog) {
+// reserve counts n more bytes that wait in all backlogs together or, with n below 0, so many fewer, and returns nil.
+// If there is no room for them it counts nothing and returns the longest backlog, which must be given up first.
+func (all *backlogs) reserve(n int64) (longest *backlog) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if n <= 0 || all.size+n <= all.limit {
@@ -69,9 +68,9 @@ type backlog struct {
 	broken bool
 }
 
-// backlog makes the backlog of a connection. full ends the connection; it is called when more than limit
-// bytes would wait, or when there is no room for them among those of all devices.
-func (all *backlogs) backlog(limit int64, full func()) *backlog {
+// newBacklog makes the backlog of a connection. full ends the connection; it is called when more than limit bytes
+// would wait, or when there is no room for them among those of all devices.
+func (all *backlogs) newBacklog(limit int64, full func()) *backlog {
 	q := &backlog{all: all, limit: limit, full: sync.OnceFunc(full)}
 	q.changed = sync.NewCond(&q.mu)
 	all.mu.Lock()
@@ -106,7 +105,7 @@ func (q *backlog) tryPut(b []byte) (tooLong *backlog) {
 	if q.waiting.Load()+n > q.limit {
 		return q
 	}
-	tooLong = q.all.add(n)
+	tooLong = q.all.reserve(n)
 	if tooLong == nil {
 		q.parts = append(q.parts, b...)
 		q.waiting.Add(n)
@@ -200,7 +199,7 @@ func (q *backlog) wrote(n int) {
 	// The bytes of a backlog that was given up are no longer counted, neither for the device nor for all together.
 	if !q.broken {
 		q.waiting.Add(-int64(n))
-		q.all.add(-int64(n))
+		q.all.reserve(-int64(n))
 	}
 	q.changed.Broadcast()
 }
@@ -210,7 +209,7 @@ func (q *backlog) wrote(n int) {
 func (q *backlog) abandon() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.all.add(-q.waiting.Swap(0))
+	q.all.reserve(-q.waiting.Swap(0))
 	q.parts = nil
 	q.broken = true
 	q.changed.Broadcast()

@@ -19,11 +19,11 @@ import (
 func TestBacklog_SlowReadersLeaveRoom(t *testing.T) {
 	all := backlogs{limit: 8 << 10, open: map[*backlog]bool{}}
 	closed, honest := 0, true
-	small := all.backlog(4<<10, func() { honest = false })
+	small := all.newBacklog(4<<10, func() { honest = false })
 	small.put(make([]byte, 512))
 	for range 100 {
 		over := false
-		q := all.backlog(4<<10, func() { over = true; closed++ })
+		q := all.newBacklog(4<<10, func() { over = true; closed++ })
 		for range 100 {
 			if q.put(make([]byte, 64)); over {
 				break
@@ -42,7 +42,7 @@ func TestBacklog_SlowReadersLeaveRoom(t *testing.T) {
 func TestBacklog_PassesEverything(t *testing.T) {
 	all := backlogs{limit: 1 << 30, open: map[*backlog]bool{}}
 	var sent atomic.Int64
-	q := all.backlog(1<<30, func() { t.Error("it is given up") })
+	q := all.newBacklog(1<<30, func() { t.Error("it is given up") })
 	to, from := net.Pipe()
 	var want, got bytes.Buffer
 	var reading sync.WaitGroup
@@ -71,7 +71,7 @@ func TestBacklog_PassesEverything(t *testing.T) {
 func TestBacklog_AbandonedDropsBytes(t *testing.T) {
 	all := backlogs{limit: 1 << 20, open: map[*backlog]bool{}}
 	var sent atomic.Int64
-	q := all.backlog(1<<20, func() { t.Error("it is given up") })
+	q := all.newBacklog(1<<20, func() { t.Error("it is given up") })
 	to, from := net.Pipe()
 	from.Close()
 	q.put(make([]byte, 1000))

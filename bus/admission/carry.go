@@ -44,7 +44,7 @@ func carryAll(dst io.Writer, buffered *bufio.Reader, src io.Reader) {
 // from the server into the backlog, one writes the backlog to the client, and this one reads from
 // the client.
 func (x *session) carryLimited(id string, d *device) {
-	q := x.front.backlogs.backlog(d.quota.Pending(), func() {
+	q := x.front.backlogs.newBacklog(d.quota.Pending(), func() {
 		x.front.refused(Slow, id, "it does not read what waits for it (devices.quota.pending_mb)")
 		_ = x.conn.Close()
 	})
@@ -110,7 +110,7 @@ func (x *session) read(id string, d *device, q *backlog) error {
 		}
 		// The device's rates hold back what it sends before it reaches the server.
 		m, _ := parse(line, "PUB", "HPUB")
-		if err := d.spend(x.front.life, m); err != nil {
+		if err := d.awaitRates(x.front.life, m); err != nil {
 			// A request asks for an answer on a subject on which another one still waits: the client is told so.
 			if errors.Is(err, errRepeated) {
 				q.put([]byte(repeated))

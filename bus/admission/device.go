@@ -66,9 +66,9 @@ func (d *device) enter(c *connlimit.Conn) (reason Reason, ok bool) {
 	return 0, true
 }
 
-// spend waits until the device's rates allow one more line to the server, and the message m that
-// follows it. A message that wants an answer also waits for its turn among the requests.
-func (d *device) spend(ctx context.Context, m message) error {
+// awaitRates waits until the device's rates allow one more line to the server, and the message m that follows it. A
+// message that wants an answer also waits for its turn among the requests.
+func (d *device) awaitRates(ctx context.Context, m message) error {
 	if err := d.messages.Wait(ctx); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (d *device) takeRequest(reply string, replacesOldest bool) (ok bool, err er
 	d.unanswered = append(d.unanswered, reply)
 	d.replies[d.requests%len(d.replies)] = reply
 	d.requests++
-	d.wake()
+	d.wakeRequest()
 	return true, nil
 }
 
@@ -132,13 +132,12 @@ func (d *device) answered(subject string) {
 	defer d.mu.Unlock()
 	if i := slices.Index(d.unanswered, subject); i >= 0 {
 		d.unanswered = slices.Delete(d.unanswered, i, i+1)
-		d.wake()
+		d.wakeRequest()
 	}
 }
 
-// wake lets a waiting request continue if there is room for it. It never blocks. The caller holds
-// the lock.
-func (d *device) wake() {
+// wakeRequest lets a waiting request continue if there is room for it. It never blocks. The caller holds the lock.
+func (d *device) wakeRequest() {
 	if len(d.unanswered) < maxUnanswered {
 		select {
 		case d.room <- struct{}{}:

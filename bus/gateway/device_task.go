@@ -83,12 +83,12 @@ func (d *Device) handle(ctx context.Context, arrival deviceArrival) (*DeviceTask
 	if arrival.isCall() {
 		return nil, nil
 	}
-	return d.begin(ctx, arrival)
+	return d.beginTask(ctx, arrival)
 }
 
-// begin opens a task and returns it. A task whose update is finished already is not worked on again:
-// its update is sent once more.
-func (d *Device) begin(ctx context.Context, arrival deviceArrival) (*DeviceTask, error) {
+// beginTask opens a task and returns it. A task whose update is finished already is not worked on again: its update
+// is sent once more, and the result is nil.
+func (d *Device) beginTask(ctx context.Context, arrival deviceArrival) (*DeviceTask, error) {
 	life, cancel := context.WithCancel(ctx)
 	d.mu.Lock()
 	// The run did not answer the join. It will call again.
@@ -440,11 +440,11 @@ type listener struct {
 	left bool
 }
 
-// failed notes that the request has failed with err. If the request has reached no listener for unheardAfter, the
-// device tells the run in a heartbeat that it leaves, so that the run continues without it. That helps where a hub
-// whose accounts were reloaded passes the heartbeats of a site's devices and not their requests. If the coordinator
-// is away, the heartbeat does not arrive either, and changes nothing.
-func (l *listener) failed(err error) {
+// noteFailure notes that the request has failed with err. If the request has reached no listener for unheardAfter,
+// the device tells the run in a heartbeat that it leaves, so that the run continues without it. That helps where a
+// hub whose accounts were reloaded passes the heartbeats of a site's devices and not their requests. If the
+// coordinator is away, the heartbeat does not arrive either, and changes nothing.
+func (l *listener) noteFailure(err error) {
 	// No repetition helps before the server's limit is raised.
 	if errors.Is(err, bus.ErrTooLarge) {
 		l.leave(err.Error())
@@ -479,9 +479,9 @@ func (l *listener) leave(reason string) {
 	}
 }
 
-// answered notes that the request was answered. A device that has left the run because its request
-// reached no listener joins again.
-func (l *listener) answered() {
+// noteAnswer notes that the request was answered. A device that has left the run because its request reached no
+// listener joins again.
+func (l *listener) noteAnswer() {
 	d := l.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -527,7 +527,7 @@ func (d *Device) request(
 			Data:    b,
 			Timeout: timeout,
 			Retry: func(err error) bool {
-				reach.failed(err)
+				reach.noteFailure(err)
 				return retry(err)
 			},
 			Decode: func(answer []byte) error { return bus.Unmarshal(answer, r) },
@@ -543,6 +543,6 @@ func (d *Device) request(
 	case err != nil:
 		return nil, nil
 	}
-	reach.answered()
+	reach.noteAnswer()
 	return r, nil
 }

@@ -52,9 +52,9 @@ type echoPath struct {
 	workedAt time.Time
 }
 
-// send notes that the echo with this number is sent. Numbers rise. If no echo is under way, it becomes the pending
-// one, whose misses are counted from 0; otherwise the older one stays pending.
-func (p *echoPath) send(number uint64, now time.Time) {
+// noteSent notes that the echo with this number is sent. Numbers rise. If no echo is under way, it becomes the
+// pending one, whose misses are counted from 0; otherwise the older one stays pending.
+func (p *echoPath) noteSent(number uint64, now time.Time) {
 	p.newest = number
 	p.newestSent = now
 	if p.pending == 0 {
@@ -160,10 +160,10 @@ func (d *Device) askEcho(h *bus.Heartbeat) {
 		// The connection comes back on another goroutine, which takes the lock.
 		go d.conn.MoveOn(reason)
 	}
-	heard.tasks.send(h.Echo, now)
+	heard.tasks.noteSent(h.Echo, now)
 	// The echo by the other path is the answer to the heartbeat, which probe then sends as a request.
 	if d.welcome.AnswersHeartbeats && heard.probesUnderWay < maxProbes {
-		heard.answers.send(h.Echo, now)
+		heard.answers.noteSent(h.Echo, now)
 	}
 }
 
@@ -250,11 +250,11 @@ func (p *peer) answerEcho(h *bus.Heartbeat, m *bus.RawMessage) {
 	}
 	// If this message is lost, the device asks for another echo with its next heartbeat.
 	_ = p.gateway.publish(p, &bus.Task{Echo: h.Echo})
-	p.echoes.tasks.send(h.Echo, now)
+	p.echoes.tasks.noteSent(h.Echo, now)
 	isRequest := m.Reply != ""
 	if isRequest {
 		p.answer(m, bus.Accepted, "", nil)
-		p.echoes.answers.send(h.Echo, now)
+		p.echoes.answers.noteSent(h.Echo, now)
 	}
 }
 

@@ -17,8 +17,8 @@ const noFence = 0
 
 const (
 	// fencePatience is for how long messages with lower tokens must come alone before a device takes them: the
-	// coordinator with the higher one is gone with its server, on which tokens count from the beginning again. A
-	// coordinator that stood still finds out sooner that it was taken over.
+	// coordinator with the higher one is then gone with its server, and the run goes on through a server whose clock
+	// is behind. A coordinator that stood still finds out sooner that it was taken over.
 	fencePatience = 30 * time.Second
 	// fencePause is the longest pause between two such messages. A coordinator calls a device each second.
 	fencePause = 5 * time.Second

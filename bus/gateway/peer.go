@@ -308,9 +308,10 @@ func (p *peer) flood(reason string) {
 	p.gateway.events.Put(Event{Device: p.index, Kind: Flooded, Text: reason})
 }
 
-// ignore counts a refused message under reason, one of the constants above. Only the first message
-// for each reason becomes an event with text, so that a broken device cannot flood the log.
-func (p *peer) ignore(reason, text string) {
+// countRefused counts a refused message, or a refused part of one, under reason, one of the constants above. Only the
+// first one for each reason becomes an event with text, so that a broken device cannot flood the log. It sends no
+// answer.
+func (p *peer) countRefused(reason, text string) {
 	p.refused[reason]++
 	if p.refused[reason] == 1 {
 		p.gateway.events.Put(Event{
@@ -337,11 +338,11 @@ func (p *peer) onJoin(m *bus.RawMessage) {
 	j := new(bus.Join)
 	reason, err := p.checkJoin(m, j)
 	if err != nil {
-		p.ignore(reason, err.Error())
+		p.countRefused(reason, err.Error())
 		p.answer(m, bus.Refused, err.Error(), nil)
 		return
 	}
-	if p.outranked(j.Fence) {
+	if p.coordinatorOutranked(j.Fence) {
 		return
 	}
 	p.limitSamples(j)
@@ -351,7 +352,7 @@ func (p *peer) onJoin(m *bus.RawMessage) {
 	}
 	// Another process has the place of the device.
 	if !p.claimPlace(j.Process) {
-		p.contend(j, m)
+		p.contendForPlace(j, m)
 		return
 	}
 	// A device that joins by a request has not got its task.
@@ -366,14 +367,15 @@ func (p *peer) onJoin(m *bus.RawMessage) {
 	p.admit(j, m)
 }
 
-// outranked reports whether the device has heard a higher fencing token than this coordinator's, by its own account:
-// another coordinator has the run, which answers the message. A device that makes the token up gets no answers.
-func (p *peer) outranked(token uint64) bool {
+// coordinatorOutranked reports whether the device has heard a higher fencing token than this coordinator's, by its
+// own account: another coordinator has the run, which answers the message, so this one does not. A device that makes
+// the token up gets no answers. token is that of the device's message.
+func (p *peer) coordinatorOutranked(token uint64) bool {
 	own := p.gateway.fence()
 	if own == noFence || token <= own {
 		return false
 	}
-	p.ignore(ReasonFenced, "it has heard of another coordinator, which has taken the run over")
+	p.countRefused(ReasonFenced, "it has heard of another coordinator, which has taken the run over")
 	return true
 }
 
@@ -471,7 +473,7 @@ func (p *peer) worksOnTask() bool { return p.task != noTask && p.reportedTask ==
 // the samples are its weight in the mean of the updates.
 func (p *peer) limitSamples(join *bus.Join) {
 	if p.maxSamples > 0 && join.Samples > p.maxSamples {
-		p.ignore(
+		p.countRefused(
 			ReasonSamples,
 			fmt.Sprintf(
 				"it has %d samples, and its credentials let it have %d: it counts with these",
@@ -498,14 +500,14 @@ func (p *peer) onHeartbeat(m *bus.RawMessage) {
 	}
 	h := new(bus.Heartbeat)
 	if err := bus.Unmarshal(m.Data, h); err != nil {
-		p.ignore(ReasonMalformed, err.Error())
+		p.countRefused(ReasonMalformed, err.Error())
 		return
 	}
 	if !p.claimPlace(h.Process) {
-		p.ignore(ReasonTwin, "a heartbeat of another process")
+		p.countRefused(ReasonTwin, "a heartbeat of another process")
 		return
 	}
-	if p.outranked(h.Fence) {
+	if p.coordinatorOutranked(h.Fence) {
 		return
 	}
 	p.noteHeartbeat(h)
@@ -565,7 +567,7 @@ func (p *peer) onUpdate(m *bus.RawMessage) {
 		p.refuseTwin(m)
 		return
 	}
-	if err == nil && p.outranked(part.Fence) {
+	if err == nil && p.coordinatorOutranked(part.Fence) {
 		return
 	}
 	// The place is free or this process has it already, so the claim succeeds.
@@ -618,8 +620,8 @@ func (p *peer) receive(part *bus.Update, fault error) (status bus.Status, reason
 // task, or its update was accepted or refused already. fault is an error of the message by itself, nil for a valid
 // one. answered is false for every other message, which the caller has yet to handle.
 func (p *peer) receiveUnexpected(part *bus.Update, fault error) (status bus.Status, reason string, answered bool) {
-	ignore := func(kind, text string) (bus.Status, string, bool) {
-		p.ignore(kind, text)
+	refuse := func(kind, text string) (bus.Status, string, bool) {
+		p.countRefused(kind, text)
 		return bus.Refused, text, true
 	}
 	switch {
@@ -627,13 +629,13 @@ func (p *peer) receiveUnexpected(part *bus.Update, fault error) (status bus.Stat
 		return bus.Refused, "the device is heard no more", true
 	// A faulty message of another task must not decide the open one.
 	case fault != nil && (!p.isOfOpenTask(part) || p.decided):
-		return ignore(ReasonMalformed, fault.Error())
+		return refuse(ReasonMalformed, fault.Error())
 	case p.task != noTask && part.Task == p.task && !p.isOfOpenTask(part):
-		return ignore(ReasonStale, fmt.Sprintf("bus: update: the open task %d has another digest", part.Task))
+		return refuse(ReasonStale, fmt.Sprintf("bus: update: the open task %d has another digest", part.Task))
 	case !p.isOfOpenTask(part):
-		return ignore(ReasonStale, fmt.Sprintf("bus: update: task %d is not open", part.Task))
+		return refuse(ReasonStale, fmt.Sprintf("bus: update: task %d is not open", part.Task))
 	case p.decided && p.refusedBecause != "":
-		return ignore(ReasonStale, p.refusedBecause)
+		return refuse(ReasonStale, p.refusedBecause)
 	case p.decided:
 		return bus.Repeated, "", true
 	}
@@ -685,7 +687,7 @@ func (p *peer) receiveChunk(part *bus.Update, arrived time.Time) (status bus.Sta
 	case part.Chunk == p.nextChunk-1 && part.Chunks == p.chunkCount:
 		return bus.Continue, ""
 	case part.Chunk != p.nextChunk || part.Chunks != p.chunkCount:
-		p.ignore(
+		p.countRefused(
 			ReasonOrder,
 			fmt.Sprintf("bus: update: chunk %d of %d, want %d of %d", part.Chunk, part.Chunks, p.nextChunk, p.chunkCount),
 		)
@@ -722,7 +724,7 @@ func (p *peer) receiveChunk(part *bus.Update, arrived time.Time) (status bus.Sta
 // the device and for people.
 func (p *peer) refuseUpdate(u *bus.Update, arrived time.Time, kind, text string) (bus.Status, string) {
 	p.decide(Refused, &bus.DeviceUpdate{Update: u}, arrived, text)
-	p.ignore(kind, text)
+	p.countRefused(kind, text)
 	return bus.Refused, text
 }
 

@@ -74,11 +74,11 @@ func (p *peer) claimPlace(process uint64) bool {
 	return true
 }
 
-// contend decides about the request of a second process for a device's place in the run, which belongs to one process
-// at a time: the device's credentials were copied, or its program was started again. It calls the process that
-// has the place. If that does not answer within Config.Yield, the place passes to the process that sent
-// the join, and request is answered. A third process is refused. p.mu is held.
-func (p *peer) contend(join *bus.Join, request *bus.RawMessage) {
+// contendForPlace decides about the request of a second process for a device's place in the run, which belongs to one
+// process at a time: the device's credentials were copied, or its program was started again. It calls the process
+// that has the place. If that does not answer within Config.Yield, the place passes to the process that sent the
+// join, and request is answered. A third process is refused. p.mu is held.
+func (p *peer) contendForPlace(join *bus.Join, request *bus.RawMessage) {
 	switch waiting := p.rival; {
 	case waiting == nil:
 	// The same rival repeats its request.
@@ -120,7 +120,7 @@ func (p *peer) dismiss() {
 // refuseTwin refuses message m of a process that does not have the device's place. The answer, and a
 // notice for people at the first time, says what to do about it.
 func (p *peer) refuseTwin(m *bus.RawMessage) {
-	p.ignore(ReasonTwin, "a second process with its credentials is refused: stop it, or, if you know of none, "+
+	p.countRefused(ReasonTwin, "a second process with its credentials is refused: stop it, or, if you know of none, "+
 		"renew them (fedpace enroll --renew "+p.id+")")
 	p.answer(m, bus.Refused, inUse, nil)
 }

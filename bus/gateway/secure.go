@@ -17,7 +17,7 @@ func (p *peer) onSecure(m *bus.RawMessage) {
 	}
 	part := new(bus.SecureMessage)
 	if err := bus.Unmarshal(m.Data, part); err != nil {
-		p.ignore(ReasonMalformed, err.Error())
+		p.countRefused(ReasonMalformed, err.Error())
 		p.answer(m, bus.Refused, err.Error(), nil)
 		return
 	}
@@ -26,7 +26,7 @@ func (p *peer) onSecure(m *bus.RawMessage) {
 		p.refuseTwin(m)
 		return
 	}
-	if p.outranked(part.Fence) {
+	if p.coordinatorOutranked(part.Fence) {
 		return
 	}
 	// The place is free or this process has it already, so the claim succeeds.
@@ -40,7 +40,7 @@ func (p *peer) onSecure(m *bus.RawMessage) {
 	// The run has moved on, or another coordinator gave out the task.
 	if !isOpen {
 		const text = "bus: secure message: its task is not open"
-		p.ignore(ReasonStale, text)
+		p.countRefused(ReasonStale, text)
 		p.answer(m, bus.Refused, text, nil)
 		return
 	}

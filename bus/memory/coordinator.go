@@ -146,10 +146,10 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return c.sums.TakeOne(ctx)
 }
 
-// receive takes a host's sum. It returns the sum of the job that waits for the coordinator's decision; first says
-// that this is r, and not an earlier sum of the same job. It returns nil if the job is not open, and an error if the
-// sum does not fit its job. The caller holds the run's lock.
-func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err error) {
+// receiveSum takes a host's sum r. It returns the sum of the job that waits for the coordinator's decision; first
+// says that this is r, and not an earlier sum of the same job. It returns nil if the job is not open, and an error if
+// the sum does not fit its job. The caller holds the run's lock.
+func (c *Coordinator) receiveSum(r *bus.Result) (sent *sentSum, first bool, err error) {
 	o := c.run.jobs[r.Job]
 	if o == nil {
 		return nil, false, nil
@@ -165,15 +165,15 @@ func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err err
 	var once sync.Once
 	c.sums.Put(&bus.ReceivedSum{
 		Result: r,
-		Accept: func() { once.Do(func() { c.answer(o, nil) }) },
-		Reject: func(reason string) { once.Do(func() { c.answer(o, errors.New(reason)) }) },
+		Accept: func() { once.Do(func() { c.decide(o, nil) }) },
+		Reject: func(reason string) { once.Do(func() { c.decide(o, errors.New(reason)) }) },
 	})
 	return o.sum, true, nil
 }
 
-// answer decides the sum of the open job o and wakes the host that waits for the decision. refused is
-// the reason of a refusal, after which the job stays open. Nil accepts the sum, which closes the job.
-func (c *Coordinator) answer(o *openJob, refused error) {
+// decide decides the sum of the open job o and wakes the host that waits for the decision. refused is the reason of a
+// refusal, after which the job stays open. Nil accepts the sum, which closes the job.
+func (c *Coordinator) decide(o *openJob, refused error) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
 	if refused == nil && c.run.jobs[o.job.Job] == o {

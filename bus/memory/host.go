@@ -127,7 +127,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 		return nil
 	}
 	// decision is nil if the job is not open. It is that about an earlier sum of the job if first is false.
-	decision, first, err := coordinator.receive(sent)
+	decision, first, err := coordinator.receiveSum(sent)
 	h.run.mu.Unlock()
 	if err == nil && decision != nil {
 		select {

@@ -252,7 +252,7 @@ func (c *Coordinator) Close(ctx context.Context) (err error) {
 		}
 		c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
 		// Without the lease the run may be another coordinator's by now, which still needs the hosts.
-		if c.hosts != nil && c.lease.check() == nil {
+		if c.hosts != nil && c.lease.checkHeld() == nil {
 			err = c.hosts.announceEnd(ctx)
 		}
 		err = errors.Join(err, c.removeStreams(ctx))

@@ -15,10 +15,10 @@ import (
 // lease's entry at which the coordinator took the lease, and behind that sum fenceBits random bits. Revisions grow
 // from holder to holder, as long as the bucket lives. A bucket that was deleted, by a coordinator that ended or by
 // a cluster that has lost it, is made again and counts from 1, but at a later time: there are fewer renewals than
-// hundredths of a second, also for a run that is resumed at once. If the servers' clocks differ, hosts may report a higher token than that of the new holder. A
-// holder that has renewed its lease after it heard of a higher token takes the next one. The random bits make the
-// tokens of two holders differ whose sums are equal. A token stays below 2^53, which devices in JavaScript hold
-// exactly.
+// hundredths of a second, also for a run that is resumed at once. If the servers' clocks differ, hosts may report a
+// higher token than that of the new holder. A holder that has renewed its lease after it heard of a higher token takes
+// the next one. The random bits make the tokens of two holders differ whose sums are equal. A token stays below 2^53,
+// which devices in JavaScript hold exactly.
 
 // fenceBits is how many random bits a token has behind the revision. With hundredths of a second since 1970 before
 // them, tokens stay below 2^53 until 2057.

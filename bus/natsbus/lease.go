@@ -369,10 +369,10 @@ func (l *lease) heldBy(entry jetstream.KeyValueEntry) *heldError {
 	return &heldError{holder: bus.ValidText(holder), revision: entry.Revision()}
 }
 
-// checkHolder returns a *heldError if the server says that another coordinator has the lease, nil if
-// the lease is this coordinator's, and any other error if that is not known. Unlike renew it changes
-// nothing, so it may be called beside renewals.
-func (l *lease) checkHolder(ctx context.Context) error {
+// askHolder asks the server who has the lease. It returns a *heldError if that is another coordinator, nil if the
+// lease is this coordinator's, and any other error if that is not known. Unlike renew it changes nothing, so it may
+// be called beside renewals.
+func (l *lease) askHolder(ctx context.Context) error {
 	kv, err := l.js.KeyValue(ctx, l.bucketConfig.Bucket)
 	if err != nil {
 		return err
@@ -413,10 +413,10 @@ func wrongRevision(err error) bool {
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
-// check returns nil if the lease is held now, or else an error that wraps errNotHeld and the reason why the
-// last renewal failed. The time since that renewal must be short by two clocks: the monotonic one stands still
-// while the machine sleeps, and the wall clock may be set.
-func (l *lease) check() error {
+// checkHeld returns nil if the lease is held now, as far as this process knows, or else an error that wraps
+// errNotHeld and the reason why the last renewal failed. The time since that renewal must be short by two clocks: the
+// monotonic one stands still while the machine sleeps, and the wall clock may be set.
+func (l *lease) checkHeld() error {
 	renewed := l.renewed.Load()
 	if renewed == nil {
 		return l.notHeld()
@@ -450,7 +450,7 @@ func (l *lease) renewUntil(ctx context.Context, onTaken, onLapsed func(error)) {
 		ended := false
 		err := l.conn.Do(ctx, "renew the lease of run "+l.run, renewalAttempt, func(ctx context.Context) error {
 			// Several attempts may be made; the lease may have ended before any of them.
-			ended = ended || l.check() != nil
+			ended = ended || l.checkHeld() != nil
 			return l.renew(ctx)
 		})
 		var held *heldError
@@ -480,7 +480,7 @@ func (l *lease) renewUntil(ctx context.Context, onTaken, onLapsed func(error)) {
 // release ends the lease by deleting its bucket, so that another coordinator need not wait. A lease
 // that is not held ends by itself, or is another coordinator's.
 func (l *lease) release(ctx context.Context) error {
-	if l.check() != nil {
+	if l.checkHeld() != nil {
 		return nil
 	}
 	l.renewed.Store(nil)

@@ -57,7 +57,7 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 	c.conn.store.models.Store(modelKey{c.run, digest}, params)
 	// publishModel bounds its attempts itself.
 	const unbounded = 0
-	return c.request(
+	return c.doAsHolder(
 		ctx,
 		"take a model",
 		unbounded,
@@ -150,10 +150,10 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	c.unwanted = append(c.unwanted, digest)
 	// Models whose removal failed before are removed first.
 	for len(c.unwanted) > 0 {
-		err := c.lease.check()
+		err := c.lease.checkHeld()
 		// Without the lease, the stream may be another coordinator's.
 		if err == nil {
-			err = c.purge(
+			err = c.purgeStream(
 				ctx,
 				subject.ModelsStream(c.run),
 				jetstream.WithPurgeSubject(subject.ModelChunks(c.run, c.unwanted[0])),

@@ -35,7 +35,7 @@ const (
 // deleted. It is made again with one copy, which needs no election of a leader; raiseCopies adds the others later.
 func (c *Coordinator) openStreams(ctx context.Context) error {
 	copies := c.config.Replicas
-	err := c.request(ctx, "make the streams of run "+c.run, 0, func(ctx context.Context) error {
+	err := c.doAsHolder(ctx, "make the streams of run "+c.run, 0, func(ctx context.Context) error {
 		deleted, err := c.deleteLeaderless(ctx)
 		if deleted {
 			copies = 1
@@ -52,7 +52,7 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 		return err
 	}
 	for _, name := range c.streams() {
-		err := c.request(ctx, "empty stream "+name, 0, func(ctx context.Context) error { return c.purge(ctx, name) })
+		err := c.doAsHolder(ctx, "empty stream "+name, 0, func(ctx context.Context) error { return c.purgeStream(ctx, name) })
 		if err != nil {
 			return err
 		}
@@ -83,18 +83,18 @@ func (c *Coordinator) deleteLeaderless(ctx context.Context) (deleted bool, err e
 	return deleted, errors.Join(failures...)
 }
 
-// request calls f, which asks the server for something that only the holder of the lease may do. It
-// tries again as [natsconn.Conn.Do] says, also while the lease has to be renewed. action names the
-// request in errors and notices, as in "take a model". attempt bounds one attempt; 0 means that f
-// bounds itself.
-func (c *Coordinator) request(
+// doAsHolder calls f, which asks the server for something that only the holder of the lease may do. It calls f only
+// while the lease is held, and tries again as [natsconn.Conn.Do] says, also while the lease has to be renewed. action
+// names the request in errors and notices, as in "take a model". attempt bounds one attempt; 0 means that f bounds
+// itself.
+func (c *Coordinator) doAsHolder(
 	ctx context.Context,
 	action string,
 	attempt time.Duration,
 	f func(context.Context) error,
 ) error {
 	return c.conn.Do(ctx, action, attempt, func(ctx context.Context) error {
-		if err := c.lease.check(); err != nil {
+		if err := c.lease.checkHeld(); err != nil {
 			return err
 		}
 		return f(ctx)
@@ -181,7 +181,7 @@ func (c *Coordinator) removeStreams(ctx context.Context) error {
 	}
 	for _, name := range c.streams() {
 		// The streams may be another coordinator's by now.
-		if c.lease.check() != nil {
+		if c.lease.checkHeld() != nil {
 			return nil
 		}
 		err := c.conn.atClose(
@@ -214,9 +214,9 @@ func (c *Conn) atClose(ctx context.Context, action string, f func(context.Contex
 	return err
 }
 
-// purge empties the stream with this name, or only the part of it that options select, in one
-// attempt of at most natsconn.RequestTimeout. An empty stream is no error.
-func (c *Coordinator) purge(ctx context.Context, name string, options ...jetstream.StreamPurgeOpt) error {
+// purgeStream empties the stream with this name, or only the part of it that options select, in one attempt of at
+// most natsconn.RequestTimeout. An empty stream is no error.
+func (c *Coordinator) purgeStream(ctx context.Context, name string, options ...jetstream.StreamPurgeOpt) error {
 	ctx, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
 	defer cancel()
 	s, err := c.js.Stream(ctx, name)
@@ -240,7 +240,7 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if isQueued {
 		return nil
 	}
-	if err := c.lease.check(); err != nil {
+	if err := c.lease.checkHeld(); err != nil {
 		// Without the lease nothing is sent. watchStreams, which is asked for a check, sends the open jobs when the
 		// lease is renewed.
 		c.requestCheck(err)
@@ -260,7 +260,7 @@ func (c *Coordinator) queueJob(j *bus.Job) error {
 		return fmt.Errorf("bus: job %d has %d bytes, the server takes %d: make more jobs of it", j.Job, len(b), limit)
 	}
 	if c.hosts != nil {
-		c.hosts.jobs.Open(j)
+		c.hosts.jobs.NoteQueued(j)
 	}
 	f, err := c.js.PublishAsync(subject.Jobs(c.run, j.Kernel), b)
 	if err == nil {
@@ -321,7 +321,7 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 		case <-c.hosts.jobs.Wake:
 		}
 		// The queue may be another coordinator's by now.
-		if c.lease.check() != nil {
+		if c.lease.checkHeld() != nil {
 			continue
 		}
 		lost, slow, done := c.hosts.jobs.Due()
@@ -357,7 +357,7 @@ func (c *Coordinator) unqueue(ctx context.Context, numbers []uint64) {
 	}
 	for _, n := range numbers {
 		// The server reports the removal of a message, which is then known to be on purpose.
-		c.hosts.jobs.Remove(n)
+		c.hosts.jobs.NoteRemoval(n)
 		_ = s.DeleteMsg(ctx, n)
 		if ctx.Err() != nil {
 			return
@@ -408,7 +408,7 @@ func (c *Coordinator) checkStreams(ctx context.Context, cause error) (restored b
 	}
 	err = c.conn.Do(ctx, action, 0, func(ctx context.Context) error {
 		// If an earlier attempt was cut short, it is not known how much it has made again, so the chunks are counted.
-		restoredNow, err := c.restore(ctx, interrupted || restored)
+		restoredNow, err := c.restoreStreams(ctx, interrupted || restored)
 		restored = restored || restoredNow
 		if err == nil && !restored && scarce {
 			err = c.queueUnconfirmed(ctx)
@@ -456,21 +456,20 @@ func (c *Coordinator) failedUnlessTakenOver(ctx context.Context, err error) {
 	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
 	defer cancel()
 	var held *heldError
-	if errors.As(c.lease.checkHolder(attempt), &held) {
+	if errors.As(c.lease.askHolder(attempt), &held) {
 		err = c.lease.takenOver(held)
 	}
 	c.failed(err)
 }
 
-// restore makes the streams, the consumer and the models' chunks again if any of them is gone, or if a
-// stream has had no leader for longer than a cluster needs to elect one. restored is true if it made
-// anything again, also where that failed half-way. interrupted says that the connection was lost: only then
-// are the chunks counted, since the servers of a cluster may have come back with an empty stream. The streams
-// are looked at also while the lease is not held, so that their silence is noticed as early as that of the
-// lease; nothing is changed without the lease.
-func (c *Coordinator) restore(ctx context.Context, interrupted bool) (restored bool, err error) {
+// restoreStreams makes the streams, the consumer and the models' chunks again if any of them is gone, or if a stream
+// has had no leader for longer than a cluster needs to elect one. restored is true if it made anything again, also
+// where that failed half-way. interrupted says that the connection was lost: only then are the chunks counted, since
+// the servers of a cluster may have come back with an empty stream. The streams are looked at also while the lease is
+// not held, so that their silence is noticed as early as that of the lease; nothing is changed without the lease.
+func (c *Coordinator) restoreStreams(ctx context.Context, interrupted bool) (restored bool, err error) {
 	checks := c.probeStreams(ctx, interrupted)
-	if err := c.lease.check(); err != nil {
+	if err := c.lease.checkHeld(); err != nil {
 		return false, err
 	}
 	intact := true
@@ -690,7 +689,7 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 // sent again.
 func (c *Coordinator) onTerminated(m *nats.Msg) {
 	advisory, reason := readAdvisory(m.Data)
-	if c.hosts != nil && c.hosts.jobs.Removed(advisory.Sequence) {
+	if c.hosts != nil && c.hosts.jobs.WasRemoved(advisory.Sequence) {
 		return
 	}
 	// The job was sent before this coordinator took its present token, or by another coordinator.

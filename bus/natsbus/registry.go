@@ -146,7 +146,7 @@ func (r *hostRegistry) update(heartbeat *bus.InfoRequest) (changed string, isFir
 		unchanged := present && before.workers == after.workers
 		// A host gets tasks from now on if it is new, and is reported again if its workers changed.
 		if !unchanged {
-			r.placement.Join(heartbeat.Host)
+			r.placement.AddHost(heartbeat.Host)
 			r.reportChange(heartbeat.Host, after)
 			changed = heartbeat.Host
 			notice = bus.HostJoined(heartbeat.Host, after.workers, r.Info.Kernel != "")
@@ -164,8 +164,8 @@ func (r *hostRegistry) update(heartbeat *bus.InfoRequest) (changed string, isFir
 func (r *hostRegistry) remove(host string) {
 	r.reportChange(host, presence{local: r.hosts[host].local})
 	delete(r.hosts, host)
-	r.placement.Leave(host)
-	r.jobs.Leave(host)
+	r.placement.RemoveHost(host)
+	r.jobs.RemoveHost(host)
 }
 
 // reportChange calls workersChanged, if it is set, with a host whose number of workers has changed. Hosts of this

@@ -62,8 +62,8 @@ type openJob struct {
 	// olderQueueNumbers are those of the job's earlier messages, which must be removed from the queue like the newest
 	// one.
 	olderQueueNumbers []uint64
-	// damaged is how many of the job's messages a trainer found damaged.
-	damaged int
+	// damagedCount is how many of the job's messages a trainer found damaged.
+	damagedCount int
 	// awaitsDecision says that a complete sum waits for the coordinator's decision.
 	awaitsDecision bool
 	// repeats are repeats of that sum, which are answered together with it.
@@ -332,9 +332,9 @@ func (d *sumCollector) noteUnqueued(number uint64) { d.withQueueNumber(number, (
 func (d *sumCollector) unqueueDamaged(number uint64) (job uint64, times int) {
 	d.withQueueNumber(number, func(o *openJob) {
 		o.unqueue()
-		o.damaged++
+		o.damagedCount++
 		job = o.job.Job
-		times = o.damaged
+		times = o.damagedCount
 	})
 	return job, times
 }
@@ -353,7 +353,7 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 		if len(numbers) == 1 {
 			numbers = nil
 		}
-		c.hosts.jobs.Close(s.Job, s.Trainer, numbers)
+		c.hosts.jobs.NoteAccepted(s.Job, s.Trainer, numbers)
 		accept()
 	}
 	return s, nil
@@ -416,7 +416,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 		o.repeats = append(o.repeats, m)
 		return nil, answerLater, ""
 	}
-	complete, err := d.add(o, message)
+	complete, err := d.addMessage(o, message)
 	if errors.Is(err, errElsewhere) {
 		return nil, bus.SendValues, err.Error()
 	}
@@ -439,13 +439,13 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 	if message.Handle == nil {
 		o.joinedValues = complete.Values
 	}
-	return d.undecided(o, complete, m), answerLater, ""
+	return d.withDecision(o, complete, m), answerLater, ""
 }
 
-// undecided returns a complete sum of job o for the coordinator, with the functions Accept and Reject by which the
+// withDecision returns a complete sum of job o for the coordinator, with the functions Accept and Reject by which the
 // coordinator decides on it. The decision answers m, the message that completed the sum. Only the first decision
 // counts.
-func (d *sumCollector) undecided(o *openJob, complete *bus.Result, m *nats.Msg) *bus.ReceivedSum {
+func (d *sumCollector) withDecision(o *openJob, complete *bus.Result, m *nats.Msg) *bus.ReceivedSum {
 	var once sync.Once
 	return &bus.ReceivedSum{
 		Result: complete,
@@ -454,10 +454,10 @@ func (d *sumCollector) undecided(o *openJob, complete *bus.Result, m *nats.Msg) 
 	}
 }
 
-// add takes one message of a sum of job o, which is the whole sum or one of its chunks. It returns the sum when it is
-// complete, and nil before. Chunks may arrive in any order and repeatedly. A message with a handle, from a trainer in
-// this process, is a whole sum, whose values are in the shared store. The caller holds the lock.
-func (d *sumCollector) add(o *openJob, message *bus.Sum) (*bus.Result, error) {
+// addMessage takes one message of a sum of job o, which is the whole sum or one of its chunks. It returns the sum
+// when it is complete, and nil before. Chunks may arrive in any order and repeatedly. A message with a handle, from a
+// trainer in this process, is a whole sum, whose values are in the shared store. The caller holds the lock.
+func (d *sumCollector) addMessage(o *openJob, message *bus.Sum) (*bus.Result, error) {
 	// The trainer is in this process and sends no values.
 	if message.Handle != nil {
 		return o.addHandle(d.store, message)

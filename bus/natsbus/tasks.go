@@ -37,7 +37,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	// compared.
 	if !c.batchBegun {
 		c.batchBegun = true
-		c.hosts.placement.Begin()
+		c.hosts.placement.BeginBatch()
 	}
 	return c.publishTask(client, t, c.hosts.placement.Place())
 }
@@ -82,7 +82,7 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 	if c.hosts != nil {
 		c.lease.fence.hear(plan.Fence)
 		c.arrivedPlans = slices.DeleteFunc(c.arrivedPlans, func(p bus.ClientPlan) bool {
-			return p.Plan.Fence > c.lease.fence.token.Load() || !c.hosts.placement.Answered(p.Plan.Placement)
+			return p.Plan.Fence > c.lease.fence.token.Load() || !c.hosts.placement.CountAnswer(p.Plan.Placement)
 		})
 	}
 	c.plans.PutAll(c.arrivedPlans)

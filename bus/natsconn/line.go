@@ -98,7 +98,7 @@ func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
 	started := time.Now()
 	asking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	look := time.AfterFunc(pingAfter, func() {
+	pingTimer := time.AfterFunc(pingAfter, func() {
 		// The server answers a ping only when it has read all that was sent before, however slow the link is.
 		if c.nats.FlushWithContext(asking) != nil {
 			return
@@ -109,7 +109,7 @@ func (c *Conn) ask(ctx context.Context, r *bus.Request) (*nats.Msg, error) {
 			cancel(errUnheard)
 		}
 	})
-	defer look.Stop()
+	defer pingTimer.Stop()
 	m, err := c.nats.RequestWithContext(asking, r.Subject, r.Data)
 	if err == nil {
 		c.noteAnswer(time.Since(started))

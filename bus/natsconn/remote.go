@@ -165,7 +165,7 @@ func (c *Conn) onDisconnect(n *nats.Conn, err error) {
 	if isCluster := len(n.Servers()) > 1; isCluster && patience == reconnectFor {
 		patience = clusterReconnectFor
 	}
-	w := c.waitFor("take the connection again", patience, err)
+	w := c.observe("take the connection again", patience, err)
 	c.endOutage = w.end
 	// A Patience of 0 means forever here.
 	if patience == 0 {
@@ -205,7 +205,7 @@ func (c *Conn) MoveOn(reason string) bool {
 	if c.config.Server != nil || !c.nats.IsConnected() {
 		return true
 	}
-	if !c.mayMove() {
+	if !c.tryMove() {
 		return false
 	}
 	c.Notice(bus.Notice{
@@ -217,9 +217,9 @@ func (c *Conn) MoveOn(reason string) bool {
 	return true
 }
 
-// mayMove returns true if enough time has passed since the last move, and then counts another move.
-// The pause is moveEvery at first and doubles with each move, up to maxMoveEvery.
-func (c *Conn) mayMove() bool {
+// tryMove returns true if enough time has passed since the last move, and then counts another move, which the caller
+// makes. The pause is moveEvery at first and doubles with each move, up to maxMoveEvery.
+func (c *Conn) tryMove() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// The pause after the first move is moveEvery. The bound keeps the shift from overflowing.

@@ -105,7 +105,7 @@ func (c *Conn) Retry(ctx context.Context, retry Retry, f func(context.Context) e
 	if transient == nil {
 		transient = c.Transient
 	}
-	notice := c.waitFor(retry.action, retry.Timeout, nil)
+	notice := c.observe(retry.action, retry.Timeout, nil)
 	defer notice.end()
 	var last error
 	// fullSince is when memory was first found to be full, and has been since; zero if it was not.
@@ -147,7 +147,7 @@ func (c *Conn) Retry(ctx context.Context, retry Retry, f func(context.Context) e
 		}
 		// Another attempt follows, unless the time is over.
 		if overall.Err() == nil {
-			notice.failed(err)
+			notice.noteFailure(err)
 			select {
 			case <-overall.Done():
 			case <-c.life.Done():

@@ -31,10 +31,10 @@ type wait struct {
 	ended bool
 }
 
-// waitFor begins to observe a request until end is called: after reportAfter it gives notice of the wait.
-// limit is how long the request may take, 0 for any time, and reason why an earlier attempt failed, nil if
+// observe begins to observe a request until end is called, without blocking: after reportAfter it gives notice of the
+// wait. limit is how long the request may take, 0 for any time, and reason why an earlier attempt failed, nil if
 // there was none. A request whose action is empty is not observed: the result is nil.
-func (c *Conn) waitFor(action string, limit time.Duration, reason error) *wait {
+func (c *Conn) observe(action string, limit time.Duration, reason error) *wait {
 	if action == "" {
 		return nil
 	}
@@ -49,10 +49,9 @@ func (c *Conn) waitFor(action string, limit time.Duration, reason error) *wait {
 	return w
 }
 
-// failed notes why an attempt failed, if another attempt follows. If a limit of the server is the
-// reason, and was not for the attempt before, the wait is reported at once: more waiting alone will
-// not help.
-func (w *wait) failed(reason error) {
+// noteFailure notes why an attempt failed, if another attempt follows. If a limit of the server is the reason, and
+// was not for the attempt before, the wait is reported at once: more waiting alone will not help.
+func (w *wait) noteFailure(reason error) {
 	if w == nil {
 		return
 	}

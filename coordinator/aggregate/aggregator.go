@@ -240,7 +240,7 @@ func (a *Aggregator) nextModel(outcome Outcome) (model, error) {
 		params = slices.Clone(a.Params())
 		// An algorithm that moves the model fragment by fragment chooses the fragment by the number of rounds so
 		// far or by the clients whose updates the sum has. Other algorithms ignore the two.
-		a.algorithm.After(a.models.newest)
+		a.algorithm.SetRounds(a.models.newest)
 		a.algorithm.SetSenders(clientsOf(outcome.sum.updates))
 		a.algorithm.Apply(params, outcome.sum.values[:len(params)], outcome.sum.scale, outcome.sum.bufferScales)
 		copy(params[a.updateLength:], outcome.sum.buffers)

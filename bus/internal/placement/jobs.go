@@ -108,9 +108,9 @@ func unitsOf(job *bus.Job) (n float64) {
 	return n
 }
 
-// Open notes that job was put into the queue, for the first time or again. From now on it counts as waiting in the
-// queue until a host reports that it has taken the job.
-func (j *Jobs) Open(job *bus.Job) {
+// NoteQueued notes that job was put into the queue, for the first time or again. From now on it counts as waiting in
+// the queue until a host reports that it has taken the job.
+func (j *Jobs) NoteQueued(job *bus.Job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	o := j.open[job.Job]
@@ -123,9 +123,9 @@ func (j *Jobs) Open(job *bus.Job) {
 	o.taken = time.Time{}
 }
 
-// Close notes that the sum of a job was accepted, and that it came from this host. numbers are those of the job's
-// messages in the queue, where there are several: all must be removed.
-func (j *Jobs) Close(job uint64, host string, numbers []uint64) {
+// NoteAccepted notes that the sum of a job was accepted, and that it came from this host. numbers are those of the
+// job's messages in the queue, where there are several: all must be removed.
+func (j *Jobs) NoteAccepted(job uint64, host string, numbers []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	o := j.open[job]
@@ -156,17 +156,17 @@ func (j *Jobs) addPace(o *openJob, took time.Duration) {
 	j.paces[o.kind] = paces[max(0, len(paces)-keptPaces):]
 }
 
-// Remove notes that a message is removed from the queue on purpose. The server publishes an advisory of
-// it, like that of a job which a trainer cannot read.
-func (j *Jobs) Remove(number uint64) {
+// NoteRemoval notes that a message is removed from the queue on purpose. The server publishes an advisory of it, like
+// that of a job which a trainer cannot read.
+func (j *Jobs) NoteRemoval(number uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.removedMessages = append(j.removedMessages, number)
 	j.removedMessages = j.removedMessages[max(0, len(j.removedMessages)-keptRemoved):]
 }
 
-// Removed reports whether a message was removed from the queue on purpose.
-func (j *Jobs) Removed(number uint64) bool {
+// WasRemoved reports whether a message was removed from the queue on purpose.
+func (j *Jobs) WasRemoved(number uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Contains(j.removedMessages, number)
@@ -210,8 +210,8 @@ func (j *Jobs) UpdateHost(host string, workers int, jobs []uint64) {
 	}
 }
 
-// Leave notes that a host is gone. The open jobs that no other host holds are lost.
-func (j *Jobs) Leave(host string) {
+// RemoveHost notes that a host is gone. The open jobs that no other host holds are lost.
+func (j *Jobs) RemoveHost(host string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	h := j.hosts[host]

@@ -25,7 +25,7 @@ func newJobsBench(t *testing.T) *jobsBench {
 // queue opens jobs with these numbers, of equal work.
 func (b *jobsBench) queue(jobs ...uint64) {
 	for _, n := range jobs {
-		b.Open(&bus.Job{Job: n, Kind: bus.Train, Clients: []*bus.ClientWork{{LocalSteps: 100}}})
+		b.NoteQueued(&bus.Job{Job: n, Kind: bus.Train, Clients: []*bus.ClientWork{{LocalSteps: 100}}})
 	}
 }
 
@@ -45,13 +45,13 @@ func twoHosts(t *testing.T) *jobsBench {
 	b.UpdateHost("a", 1, []uint64{1})
 	b.UpdateHost("b", 1, []uint64{2})
 	b.clock = b.clock.Add(time.Second)
-	b.Close(1, "a", nil)
+	b.NoteAccepted(1, "a", nil)
 	b.UpdateHost("a", 1, []uint64{3})
-	b.Close(2, "b", nil)
+	b.NoteAccepted(2, "b", nil)
 	b.UpdateHost("b", 1, []uint64{4})
 	b.wants(nil, nil, nil)
 	b.clock = b.clock.Add(time.Second)
-	b.Close(3, "a", nil)
+	b.NoteAccepted(3, "a", nil)
 	b.wants(nil, nil, nil)
 	return b
 }
@@ -74,7 +74,7 @@ func TestJobs_Slow(t *testing.T) {
 	b.wants(nil, nil, nil) // once
 	b.UpdateHost("a", 1, []uint64{4})
 	b.clock = b.clock.Add(time.Second)
-	b.Close(4, "a", []uint64{4, 5})
+	b.NoteAccepted(4, "a", []uint64{4, 5})
 	b.wants(nil, nil, []uint64{4, 5})
 	// The slow one still has what nobody waits for: its worker is not idle.
 	b.queue(5, 6)
@@ -85,26 +85,26 @@ func TestJobs_Slow(t *testing.T) {
 	// Its next job is done twice as soon as the other is idle, until it is the first.
 	b.UpdateHost("b", 1, []uint64{6})
 	b.wants(nil, nil, nil)
-	b.Close(5, "a", nil)
+	b.NoteAccepted(5, "a", nil)
 	b.wants(nil, []uint64{6}, nil)
 	b.queue(6)
 	b.UpdateHost("a", 1, []uint64{6})
-	b.Close(6, "b", nil)
+	b.NoteAccepted(6, "b", nil)
 	b.queue(7, 8)
 	b.UpdateHost("b", 1, []uint64{7})
 	b.UpdateHost("a", 1, []uint64{8})
-	b.Close(8, "a", nil)
+	b.NoteAccepted(8, "a", nil)
 	b.wants(nil, nil, nil)
 }
 
 func TestJobs_HostGone(t *testing.T) {
 	b := twoHosts(t)
-	b.Leave("b")
+	b.RemoveHost("b")
 	b.wants([]uint64{4}, nil, nil)
 	b.queue(4)
 	b.wants(nil, nil, nil)
-	b.Leave("b")
-	b.Leave("nobody")
+	b.RemoveHost("b")
+	b.RemoveHost("nobody")
 	b.wants(nil, nil, nil)
 }
 
@@ -112,9 +112,9 @@ func TestJobs_HostGone(t *testing.T) {
 func TestJobs_OneOfTwoHostsGone(t *testing.T) {
 	b := twoHosts(t)
 	b.UpdateHost("a", 1, []uint64{4})
-	b.Leave("b")
+	b.RemoveHost("b")
 	b.wants(nil, nil, nil)
-	b.Leave("a")
+	b.RemoveHost("a")
 	b.wants([]uint64{4}, nil, nil)
 }
 
@@ -130,7 +130,7 @@ func TestJobs_Untaken(t *testing.T) {
 	b.wants(nil, []uint64{5}, nil)
 	b.queue(5)
 	b.clock = b.clock.Add(time.Hour)
-	b.Close(4, "b", nil)
+	b.NoteAccepted(4, "b", nil)
 	b.wants(nil, nil, nil) // three copies are enough
 }
 

@@ -104,9 +104,8 @@ func (t *Table) renewToken(h *host) {
 	t.tokens[h.Token] = h
 }
 
-// Join adds the host with this name, so that tasks are placed on it. A host that is in the table
-// stays as it is.
-func (t *Table) Join(name string) {
+// AddHost adds the host with this name, so that tasks are placed on it. A host that is in the table stays as it is.
+func (t *Table) AddHost(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.find(name) < 0 {
@@ -116,9 +115,9 @@ func (t *Table) Join(name string) {
 	}
 }
 
-// Leave removes the host with this name, which is not present any more. Plans with its token are not counted from now
-// on.
-func (t *Table) Leave(name string) {
+// RemoveHost removes the host with this name, which is not present any more. Plans with its token are not counted
+// from now on.
+func (t *Table) RemoveHost(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := t.find(name); i >= 0 {
@@ -145,10 +144,11 @@ func (t *Table) rest(h *host) {
 	h.restsUntil = now + h.restTime
 }
 
-// Begin is called before the first task that follows a wait for plans. If the last batch was answered
-// in full, a new batch begins: hosts that were much slower than the quickest rest from now on, and
-// those that have rested get tasks again. A host's time is that from the start of the batch to its last answer.
-func (t *Table) Begin() {
+// BeginBatch is called before the first task that follows a wait for plans. If the last batch was answered in full, a
+// new batch begins: hosts that were much slower than the quickest rest from now on, and those that have rested get
+// tasks again. A host's time is that from the start of the batch to its last answer. If some tasks are not answered
+// yet, the batch goes on.
+func (t *Table) BeginBatch() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	// The division keeps the limit below from overflowing if no host had a task.
@@ -202,10 +202,10 @@ func (t *Table) Place() Target {
 // turn returns the host whose turn it is.
 func (t *Table) turn() *host { return t.hosts[t.turns%len(t.hosts)] }
 
-// Answered counts a plan for the host whose present token it has. counts is false for the answer to a task of another
-// table, which the coordinator must not take. It is true for a late answer, whose host has another token by now or is
-// gone: it may still be the first answer to its task.
-func (t *Table) Answered(token uint64) (counts bool) {
+// CountAnswer counts a plan for the host whose present token it has. counts is false for the answer to a task of
+// another table, which the coordinator must not take. It is true for a late answer, whose host has another token by
+// now or is gone: it may still be the first answer to its task.
+func (t *Table) CountAnswer(token uint64) (counts bool) {
 	if !bus.SameNumbering(t.anyHostToken, token) {
 		return false
 	}

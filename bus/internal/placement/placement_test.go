@@ -25,7 +25,7 @@ func newBench(names ...string) *bench {
 	b.Table = New(func(host string) string { return "task." + host }, func() time.Duration { return b.clock })
 	for _, name := range names {
 		b.delay[name] = time.Microsecond
-		b.Join(name)
+		b.AddHost(name)
 	}
 	return b
 }
@@ -41,7 +41,7 @@ type answer struct {
 // below 0 does not answer.
 func (b *bench) send(clients []int, counts map[string]int) (answers []answer) {
 	free := map[string]time.Duration{}
-	b.Begin()
+	b.BeginBatch()
 	for _, client := range clients {
 		to := b.Place()
 		counts[to.Host]++
@@ -73,7 +73,7 @@ func (b *bench) play(t testing.TB, n int) (took time.Duration, counts map[string
 			a := answers[0]
 			answers = answers[1:]
 			b.clock = max(b.clock, a.at)
-			if b.Answered(a.token) {
+			if b.CountAnswer(a.token) {
 				delete(waits, a.client)
 			}
 			silent = 0
@@ -97,7 +97,7 @@ func (b *bench) play(t testing.TB, n int) (took time.Duration, counts map[string
 	b.clock += time.Millisecond // what else a round is
 	for _, a := range answers {
 		b.clock = max(b.clock, a.at)
-		b.Answered(a.token)
+		b.CountAnswer(a.token)
 	}
 	return took, counts
 }
@@ -105,7 +105,7 @@ func (b *bench) play(t testing.TB, n int) (took time.Duration, counts map[string
 // resume has a host that stood still answer the tasks it got meanwhile, and answer later ones after delay.
 func (b *bench) resume(name string, delay time.Duration) {
 	for _, token := range b.queue[name] {
-		b.Answered(token)
+		b.CountAnswer(token)
 	}
 	b.queue[name], b.delay[name] = nil, delay
 }
@@ -119,10 +119,10 @@ func TestHosts_ShareTasks(t *testing.T) {
 		}
 		if b.delay["d"] == 0 {
 			b.delay["d"] = time.Microsecond
-			b.Join("d")
-			b.Join("d")
+			b.AddHost("d")
+			b.AddHost("d")
 		} else {
-			b.Leave("a")
+			b.RemoveHost("a")
 		}
 	}
 }
@@ -132,13 +132,13 @@ func TestHosts_NoneIsAnyHost(t *testing.T) {
 	if to := b.Place(); to != (Target{Token: b.anyHostToken}) {
 		t.Errorf("got %v", to)
 	}
-	b.Join("a")
+	b.AddHost("a")
 	if to := b.Place(); to.Host != "a" || to.Verb != "task.a" {
 		t.Errorf("got %v", to)
 	}
-	b.Leave("a")
-	b.Leave("a")
-	b.Leave("nobody")
+	b.RemoveHost("a")
+	b.RemoveHost("a")
+	b.RemoveHost("nobody")
 	if to := b.Place(); to.Host != "" {
 		t.Errorf("got %v after it has left", to)
 	}
@@ -241,17 +241,17 @@ func TestTokens(t *testing.T) {
 	b := newBench("a", "b")
 	owner := b.Place()
 	for _, token := range []uint64{b.anyHostToken, b.anyHostToken + 1, b.anyHostToken + 2, b.anyHostToken + 77, b.anyHostToken + 1<<31, owner.Token + 5} {
-		if !b.Answered(token) {
+		if !b.CountAnswer(token) {
 			t.Errorf("the answer with token %d does not count", token)
 		}
 	}
 	for _, token := range []uint64{b.anyHostToken - 1, b.anyHostToken + 1<<32, owner.Token ^ 1<<40, owner.Token ^ 1<<63} {
-		if b.Answered(token) {
+		if b.CountAnswer(token) {
 			t.Errorf("the answer with token %d counts, tokens are from %d on", token, b.anyHostToken)
 		}
 	}
 	b.Reset()
-	if !b.Answered(owner.Token) {
+	if !b.CountAnswer(owner.Token) {
 		t.Error("a late answer does not count")
 	}
 }
@@ -270,10 +270,10 @@ func TestTable_OneHostAnswers(t *testing.T) {
 			case 1:
 				b.resume(name, time.Duration(rapid.IntRange(1, 1e7).Draw(r, "delay")))
 			case 2:
-				b.Leave(name)
+				b.RemoveHost(name)
 				there[name] = false
 			case 3:
-				b.Join(name)
+				b.AddHost(name)
 				there[name] = true
 			case 4:
 				b.Reset()

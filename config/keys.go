@@ -27,19 +27,30 @@ type Key struct {
 	Entries []string
 }
 
+// Origin says where a struct of the configuration has the values from that a file does not set.
+type Origin int
+
+const (
+	// Inherited means that the struct stands in every configuration, so that it has the values of the task.
+	Inherited Origin = iota
+	// MadeAnew means that the struct begins with the defaults of its keys alone, as an entry of a plug point, an
+	// element of a list or what a pointer leads to does.
+	MadeAnew
+)
+
 // KeysOf lists the keys of the configuration that the struct type t stands for, such as close or
 // devices.names, and those of all structs within it, in the order of their fields. path is the struct's own
-// path in the configuration, empty for the whole. With required, keys without a default are marked as
-// required: those of a struct that is always made anew. A key that chooses an entry, such as a closing rule,
-// is listed without the options of the entries.
-func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
+// path in the configuration, empty for the whole. origin says where the struct has its values from: in one that is
+// MadeAnew, keys without a default are marked as required. A key that chooses an entry, such as a closing rule, is
+// listed without the options of the entries.
+func KeysOf(path string, t reflect.Type, origin Origin) (list []Key) {
 	for _, o := range registry.Options(t) {
 		// Whether the key is required depends on what contains it, and on its own default.
 		k := Key{
 			Option:   o,
 			Name:     join(path, o.Key),
 			Point:    registry.For(o.Type),
-			Required: required && !o.Optional,
+			Required: origin == MadeAnew && !o.Optional,
 		}
 		name := k.Name
 		inner := o.Type
@@ -60,8 +71,11 @@ func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 		// A struct that is made anew, as in a list, behind a pointer or in place of a scalar, has
 		// nothing to inherit, so what has no default must be set.
 		if inner.Kind() == reflect.Struct {
-			isMadeAnew := inner != o.Type || registry.Short(inner) != nil
-			list = append(list, KeysOf(name, inner, required || isMadeAnew)...)
+			innerOrigin := origin
+			if inner != o.Type || registry.Short(inner) != nil {
+				innerOrigin = MadeAnew
+			}
+			list = append(list, KeysOf(name, inner, innerOrigin)...)
 		}
 	}
 	return list
@@ -71,7 +85,7 @@ func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 // choice are followed by the options of its entries; an option that several entries share, with the
 // same help, is listed once with all their names. Callers must not change the list.
 var KnownKeys = sync.OnceValue(func() (list []Key) {
-	for _, k := range KeysOf("", reflect.TypeFor[Config](), false) {
+	for _, k := range KeysOf("", reflect.TypeFor[Config](), Inherited) {
 		list = append(list, k)
 		if k.Point == nil {
 			continue
@@ -79,7 +93,7 @@ var KnownKeys = sync.OnceValue(func() (list []Key) {
 		var options []Key
 		// Options of the same name and help are one key, which notes every entry that has it.
 		for _, e := range k.Point.Entries {
-			for _, o := range KeysOf(k.optionsPath(), e.Type(), true) {
+			for _, o := range KeysOf(k.optionsPath(), e.Type(), MadeAnew) {
 				i := slices.IndexFunc(options, func(k Key) bool { return k.Name == o.Name && k.Help == o.Help })
 				if i < 0 {
 					i = len(options)
@@ -194,7 +208,7 @@ func Explain(path string) (string, bool) {
 // it, one level deep.
 func explain(b *strings.Builder, indent, name, help string, options reflect.Type) {
 	fmt.Fprintf(b, "%s%s: %s\n", indent, name, help)
-	for _, o := range KeysOf("", options, true) {
+	for _, o := range KeysOf("", options, MadeAnew) {
 		text := o.Help
 		if value := o.Value(); value != "" {
 			text += " (" + value + ")"

@@ -38,7 +38,7 @@ func Page() []byte {
 			p.firstKeyOf[o.Type] = o.Key
 		}
 	}
-	keys := config.KeysOf("", reflect.TypeFor[config.Config](), false)
+	keys := config.KeysOf("", reflect.TypeFor[config.Config](), config.Inherited)
 	keysInGroup := map[string]int{}
 	for _, k := range keys {
 		keysInGroup[group(&k)]++
@@ -82,7 +82,7 @@ func (r *page) writeEntries(k *config.Key) {
 	// hasRow has the rows of options that need none in the rest of this table.
 	hasRow := map[string]bool{}
 	for _, e := range k.Point.Entries {
-		options := config.KeysOf("", e.Type(), true)
+		options := config.KeysOf("", e.Type(), config.MadeAnew)
 		earlier := r.earlierTable(options)
 		// withRow are the options that get a row. The other two lists name those that need none, because this table
 		// or the earlier one has it.

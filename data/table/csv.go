@@ -22,8 +22,8 @@ import (
 // first line has most of.
 type csvTable struct {
 	openFile
-	// comma is the separator of the fields, which need not be a comma.
-	comma rune
+	// separator is the sign between the fields: a comma, a semicolon, a tab or a bar.
+	separator rune
 	// header has the names of the columns; a column without a name is called "column N", from 1 on.
 	header []string
 	// hasTitles says that the first line looks like names of columns, and that a second line follows.
@@ -81,7 +81,7 @@ func openCSV(file openFile) (*csvTable, error) {
 	case !more && !complete:
 		return nil, fmt.Errorf("line 1 is longer than %d bytes; want the names of the columns", csvWindow)
 	default:
-		c.comma = separator(line)
+		c.separator = separator(line)
 		c.hasTitles = more && len(bytes.TrimSpace(remainder)) > 0
 	}
 	r := c.reader(bytes.NewReader(head))
@@ -222,7 +222,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 // header has. It reuses its memory: a record is valid only until the next one is read.
 func (c *csvTable) reader(in io.Reader) *csv.Reader {
 	r := csv.NewReader(in)
-	r.Comma = c.comma
+	r.Comma = c.separator
 	r.ReuseRecord = true
 	r.FieldsPerRecord = len(c.header)
 	return r

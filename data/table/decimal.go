@@ -93,12 +93,12 @@ func (d *decimalSigns) isNumeric() bool { return d.mustBeNumbers || d.others == 
 
 // fileSigns is what the numbers of all columns of all files say about each other's decimals.
 type fileSigns struct {
-	// certainComma, thousandsPoints and certainPoint say that a column has numbers with a certain decimal comma, with
-	// points that can only separate thousands, and with a certain decimal point.
-	certainComma, thousandsPoints, certainPoint bool
-	// semicolons says that the fields are separated by semicolons, as programs write them in countries
+	// hasCertainComma, hasThousandsPoints and hasCertainPoint say that a column has numbers with a certain decimal
+	// comma, with points that can only separate thousands, and with a certain decimal point.
+	hasCertainComma, hasThousandsPoints, hasCertainPoint bool
+	// hasSemicolons says that the fields are separated by semicolons, as programs write them in countries
 	// with a decimal comma.
-	semicolons bool
+	hasSemicolons bool
 }
 
 // decide reports whether the commas of the column are decimal signs, and its points separate
@@ -130,7 +130,7 @@ func (d *decimalSigns) decide(all fileSigns) (isComma bool, err error) {
 			cmp.Or(d.decimalPointText, d.doubtfulPointText),
 		)
 	// A doubtful 1,250 is a fraction where other numbers of the file have decimal commas.
-	case certainCommas > 0, d.doubtfulCommas > 0 && all.certainComma:
+	case certainCommas > 0, d.doubtfulCommas > 0 && all.hasCertainComma:
 		return true, nil
 	// Nothing in the files tells whether 1,250 is a thousand or a fraction, so the user decides.
 	case d.doubtfulCommas > 0:
@@ -143,10 +143,10 @@ func (d *decimalSigns) decide(all fileSigns) (isComma bool, err error) {
 	case d.doubtfulPoints == 0 || d.decimalPoints > 0:
 		return false, nil
 	// A doubtful 1.250 is a thousand where other columns have points between thousands alone.
-	case all.thousandsPoints && !all.certainPoint:
+	case all.hasThousandsPoints && !all.hasCertainPoint:
 		return true, nil
 	// Among decimal commas, 1.250 may be a thousand.
-	case all.certainComma:
+	case all.hasCertainComma:
 		return false, fmt.Errorf(
 			"column %s has numbers such as %s, which may be thousands, as other columns have decimal commas (want "+
 				"decimal: comma if the point separates thousands, else numbers with a decimal comma)",
@@ -161,9 +161,9 @@ func (d *decimalSigns) decide(all fileSigns) (isComma bool, err error) {
 // thousands: semicolons separate the fields, and nothing in any file is certain. Such points are read as decimal
 // signs, with a warning.
 func (d *decimalSigns) isDoubtful(all fileSigns) bool {
-	isCertain := all.certainComma || all.certainPoint || all.thousandsPoints
+	isCertain := all.hasCertainComma || all.hasCertainPoint || all.hasThousandsPoints
 	isAmbiguous := d.isNumeric() && d.doubtfulPoints > 0
-	return all.semicolons && !isCertain && isAmbiguous
+	return all.hasSemicolons && !isCertain && isAmbiguous
 }
 
 // decimals says how the numbers of the columns of files are written.
@@ -211,16 +211,16 @@ func (t *Table) decimalColumns(files []tableFile, columns, numeric []string) (d 
 		}
 	}
 	// One certain column decides the doubtful numbers of the others.
-	all := fileSigns{semicolons: semicolons}
+	all := fileSigns{hasSemicolons: semicolons}
 	for i := range signs {
 		s := &signs[i]
 		if s.isNumeric() {
-			all.certainComma = all.certainComma || s.decimalCommas+s.thousandsPoints > 0
-			all.thousandsPoints = all.thousandsPoints || s.thousandsPoints > 0
-			all.certainPoint = all.certainPoint || s.decimalPoints > 0
+			all.hasCertainComma = all.hasCertainComma || s.decimalCommas+s.thousandsPoints > 0
+			all.hasThousandsPoints = all.hasThousandsPoints || s.thousandsPoints > 0
+			all.hasCertainPoint = all.hasCertainPoint || s.decimalPoints > 0
 		}
 	}
-	d.hasCertainPoint = all.certainPoint
+	d.hasCertainPoint = all.hasCertainPoint
 	for _, s := range signs {
 		isComma, err := s.decide(all)
 		if err != nil {
@@ -251,11 +251,11 @@ func withDecimalCommas(files []tableFile) (candidates []*csvTable, semicolons bo
 			f = p.tableFile
 		}
 		c, ok := f.(*csvTable)
-		if !ok || c.comma == ',' {
+		if !ok || c.separator == ',' {
 			continue
 		}
 		signs := ","
-		if c.comma == ';' {
+		if c.separator == ';' {
 			signs = ",."
 			semicolons = true
 		}

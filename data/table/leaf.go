@@ -169,15 +169,15 @@ func (s *leafSample) handOut(wanted *column, row int) error {
 	case leafInput:
 		cells = s.input
 		// The lengths of nested lists are checked against the shape of an image.
-		if wanted.nested != nil && len(s.lengths) > 1 {
-			if err := wanted.nested(s.lengths); err != nil {
+		if wanted.takeLengths != nil && len(s.lengths) > 1 {
+			if err := wanted.takeLengths(s.lengths); err != nil {
 				return fmt.Errorf("x[%d]: %w", s.number, err)
 			}
 		}
 	case leafLabel:
 		cells = s.label
 	}
-	if len(cells) != 1 && !wanted.lists {
+	if len(cells) != 1 && !wanted.mayHaveLists {
 		return fmt.Errorf(
 			"%s[%d]: a list of %d values; want one (a list may be the only column of features)",
 			wanted.name,

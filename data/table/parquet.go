@@ -120,7 +120,7 @@ func (c *columnValues) take(row int, v parquet.Value) error {
 	if c.field.IsElement(v) {
 		c.lengths.counts[v.RepetitionLevel()]++
 	}
-	if row == c.lastRow && !c.wanted.lists {
+	if row == c.lastRow && !c.wanted.mayHaveLists {
 		return errors.New("a list of several values; want one value in a row (a list may be the only column of " +
 			"features)")
 	}
@@ -138,7 +138,7 @@ func (c *columnValues) take(row int, v parquet.Value) error {
 // of the numbers: 0 begins a row, and any other level continues its list.
 func (c *columnValues) takeNumbers(n parquetfile.Numbers) (taken bool, err error) {
 	hasLists := n.Levels != nil
-	if hasLists && !c.wanted.lists || !allFitFloat32(n.Values) {
+	if hasLists && !c.wanted.mayHaveLists || !allFitFloat32(n.Values) {
 		return false, nil
 	}
 	run := &numberRun{
@@ -176,10 +176,10 @@ func (c *columnValues) takeNumbers(n parquetfile.Numbers) (taken bool, err error
 // function is not called.
 func (c *columnValues) endRow() error {
 	isNested := c.field.Lists() > 1
-	if c.wanted.nested == nil || !isNested {
+	if c.wanted.takeLengths == nil || !isNested {
 		return nil
 	}
-	return c.lengths.end(c.wanted.nested)
+	return c.lengths.end(c.wanted.takeLengths)
 }
 
 // nestedLengths counts the values of one row by their repetition level, from which the lengths of

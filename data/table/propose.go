@@ -27,8 +27,8 @@ type Proposal struct {
 	Columns int
 	// Doubt says which numbers may be read in two ways, for the user to decide; empty: none.
 	Doubt string
-	// labelled says that the table has a column of classes.
-	labelled bool
+	// hasClasses says that the column to predict has classes.
+	hasClasses bool
 	// reasons says why each option has its value, in the order of the options.
 	reasons []reason
 	// unused lists the columns without a meaning, each with the reason.
@@ -156,11 +156,11 @@ func profilesOf(files []tableFile) (profiles []*profile, wanted []column, err er
 			continue
 		}
 		profiled := column{
-			name:     name,
-			lists:    true,
-			hasNames: true,
-			take:     p.take,
-			nested:   p.takeLengths,
+			name:         name,
+			mayHaveLists: true,
+			hasNames:     true,
+			take:         p.take,
+			takeLengths:  p.takeLengths,
 		}
 		// Where the file's metadata names the classes, -1 is a class that is missing. Only the method take treats it
 		// so, which gets the numbers one by one.
@@ -327,7 +327,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		label, grounds = findLabel(free, columns[len(columns)-1])
 	}
 	free = slices.DeleteFunc(free, func(c *profile) bool { return c == label })
-	p.labelled = label != nil && label.mayBeClasses(maxDistinct)
+	p.hasClasses = label != nil && label.mayBeClasses(maxDistinct)
 	// The features are chosen without the label, and before it is entered: a text decides its kind.
 	p.guessFeatures(free)
 	p.addLabel(label, grounds)
@@ -617,7 +617,7 @@ func (p *Proposal) takeText(text *profile) {
 	p.Table.Text = text.name
 	mean := text.textBytes / text.texts
 	// Sentences of a class are told apart by their words.
-	if p.labelled && text.areSentences() {
+	if p.hasClasses && text.areSentences() {
 		p.Table.Tokens = wordTokens
 		p.add("text", quoted(text.name), "sentences of %d bytes on average", mean)
 		p.add("tokens", wordTokens, "a model reads which words a text has and how often, not their order")

@@ -110,7 +110,7 @@ func newReading(t Table, o federated.Options) *reading {
 		r.last().takeRun = r.vector.takeRun
 		if t.Shape != nil {
 			// Nested lists must agree with the shape.
-			r.last().nested = r.vector.checkLengths
+			r.last().takeLengths = r.vector.checkLengths
 		}
 	default:
 		r.matrix = newMatrix(len(t.Features), precise)
@@ -157,10 +157,10 @@ func (r *reading) addColumn(name string, isFeature bool, take taker) {
 		return r.missing(row, isFeature, err)
 	}
 	r.columns = append(r.columns, column{
-		name:     name,
-		lists:    isFeature && r.vector != nil,
-		hasNames: name == r.t.Client || name == r.t.Label || slices.Contains(r.t.Words, name),
-		take:     takeOrMiss,
+		name:         name,
+		mayHaveLists: isFeature && r.vector != nil,
+		hasNames:     name == r.t.Client || name == r.t.Label || slices.Contains(r.t.Words, name),
+		take:         takeOrMiss,
 	})
 }
 

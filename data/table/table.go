@@ -312,19 +312,20 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	if err := t.resolve(files[0].columns()); err != nil {
 		return nil, err
 	}
-	decimals, err := t.decimalColumns(files, t.columns(), slices.Concat(t.numericFeatures(), t.Target, t.times()))
+	numeric := slices.Concat(t.numericFeatures(), t.Target, t.arrivalColumns())
+	decimals, err := t.decimalColumns(files, t.numberCandidates(), numeric)
 	if err != nil {
 		return nil, err
 	}
 	r := newReading(t, o)
 	if t.Label != "" {
-		noted, err := namedClasses(files, t.Label)
+		metadataClasses, err := namedClasses(files, t.Label)
 		if err != nil {
 			return nil, err
 		}
-		// The mapping's own names go before.
+		// Names of classes in the mapping have precedence over those of the file.
 		if t.Classes == nil {
-			r.label.metadataClasses = noted
+			r.label.metadataClasses = metadataClasses
 		}
 	}
 	for i := range r.columns {
@@ -444,9 +445,9 @@ func imageColumn(name string, position map[string]int) string {
 	return name
 }
 
-// columns returns the columns that may have numbers in texts: all that the mapping names except the
-// text.
-func (t *Table) columns() []string {
+// numberCandidates returns the columns whose values may be numbers that CSV holds as texts, so that their decimal
+// sign matters: all that the mapping names except the text.
+func (t *Table) numberCandidates() []string {
 	list := slices.Concat(t.Features, t.Words, t.Target)
 	for _, name := range []string{t.Client, t.Label, t.Split, t.Arrival} {
 		if name != "" {
@@ -456,8 +457,8 @@ func (t *Table) columns() []string {
 	return list
 }
 
-// times returns the column of times, if there is one.
-func (t *Table) times() []string {
+// arrivalColumns returns the column of the samples' times, if there is one.
+func (t *Table) arrivalColumns() []string {
 	if t.Arrival == "" {
 		return nil
 	}
@@ -550,25 +551,26 @@ type taker func(row int, c cell) error
 type column struct {
 	// name is the name of the column in the table.
 	name string
-	// lists says that a row may have a list of values instead of one.
-	lists bool
+	// mayHaveLists says that a row may have a list of values instead of one.
+	mayHaveLists bool
 	// hasNames says that texts of the column are kept or shown, so that those of CSV have to be UTF-8.
 	hasNames bool
-	// take is called with each value of the column.
+	// take is called with each value of the column, in the order of the rows.
 	take taker
 	// takeRun takes many numbers at once, where a file has them so; nil means that take gets them one by
 	// one.
 	takeRun func(run *numberRun) error
 
-	// nested takes the lengths of a row's nested lists, the outermost first; nil: nobody asks.
-	nested func(lengths []int) error
+	// takeLengths is called once for each row with nested lists, with their lengths, the outermost first. An error
+	// ends the reading. Nil means that the lengths do not matter.
+	takeLengths func(lengths []int) error
 }
 
 // openFile is what a table of any format knows of its file: the path, whether its rows are held out, and the file
 // itself once it is open.
 type openFile struct {
-	// file is the path of the file.
-	file string
+	// filePath is the path of the file, as it was found from the path of the table.
+	filePath string
 	// nameInFolder is the path from the table's folder, by which errors name the file.
 	nameInFolder string
 	// onlyFile says that the table has no other file, so that errors need not name it.
@@ -589,7 +591,7 @@ type openFile struct {
 func (f *openFile) Close() error { return f.source.File.Close() }
 
 // path returns the path of the file.
-func (f *openFile) path() string { return f.file }
+func (f *openFile) path() string { return f.filePath }
 
 // heldOut reports whether all rows are held out, by the name of one file of several.
 func (f *openFile) heldOut() bool { return f.isHeldOut }
@@ -626,7 +628,7 @@ func openTables(source string, reading *federated.Reading) (list []tableFile, er
 	// The first file sets the columns. Others may have them in another order.
 	for _, found := range files {
 		location := openFile{
-			file:         found.Path,
+			filePath:     found.Path,
 			nameInFolder: nameIn(source, found.Path),
 			onlyFile:     len(files) == 1,
 			isHeldOut:    found.HeldOut,
@@ -671,7 +673,7 @@ func nameIn(folder, file string) string {
 // openTableFile opens the file at location. It is Parquet by its first bytes or its name, LEAF's
 // JSON if it begins with a brace, and CSV otherwise. The file is closed again if there is an error.
 func openTableFile(location openFile) (_ tableFile, err error) {
-	s, err := federated.OpenSource(location.file)
+	s, err := federated.OpenSource(location.filePath)
 	if err != nil {
 		return nil, err
 	}

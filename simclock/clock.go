@@ -54,6 +54,7 @@ func (c *Clock) Cancel(seq uint64) bool {
 		return false
 	}
 	c.live--
+	// The event stays in the queue until there are more cancelled events than pending ones, and some more.
 	if c.cancelledCount() > c.live+deadAllowance {
 		c.dropCancelled()
 	}
@@ -82,6 +83,7 @@ func (c *Clock) Peek() (Event, bool) {
 func (c *Clock) Pop() (Event, bool) {
 	for c.live > 0 {
 		event := c.queue.pop()
+		// A cancelled event, which is not pending any more, is passed over.
 		if !c.pending.remove(event.seq) {
 			continue
 		}

@@ -32,7 +32,7 @@ type Findings struct {
 // the run went back to an earlier model. It is zero in a run without devices, which has a nil receiver.
 func (d *Devices) Findings() (s Findings) {
 	if d != nil {
-		s = Findings{Bans: d.bans, Corrections: d.corrections, Returns: int(d.returns.Load())}
+		s = Findings{Bans: d.bans, Corrections: d.corrections, Returns: int(d.rollbacks.Load())}
 	}
 	return s
 }
@@ -47,7 +47,7 @@ func (d *Devices) Ban(client int, reason string) error {
 // informs the user the first time and then whenever the count has doubled. loss and best are the losses on
 // held-out samples of the diverged model and of the best one.
 func (d *Devices) NoteDivergence(round int, loss, best float64) {
-	n := d.returns.Add(1)
+	n := d.rollbacks.Add(1)
 	if isPowerOfTwo(n) {
 		d.notice(
 			"The model of round %d is lost, with a loss of %.3g on held-out samples. "+
@@ -141,7 +141,7 @@ func (d *Devices) countHeldTime(o *openTask, ended bool) error {
 	if d.Usual != nil {
 		usual = time.Duration(d.Usual(d.run.First+o.device, int(o.task.LocalSteps)))
 	}
-	reason := d.accounts.heldReason(o.device, now.Sub(o.sent), usual, ended, now)
+	reason := d.accounts.heldReason(o.device, now.Sub(o.firstSent), usual, ended, now)
 	if reason == "" || d.banned[o.device] {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (d *Devices) readmit(now time.Time) error {
 		account := account{held: before.held, heldAt: before.heldAt}
 		if d.Front != nil {
 			d.Front.Readmit(d.Names[device])
-			account.sent = d.Front.Sent(d.Names[device])
+			account.bytesAtBanEnd = d.Front.Sent(d.Names[device])
 		}
 		d.accounts.list[device] = account
 		d.notice("The ban of device %s is over: it may join again.", d.Names[device])

@@ -89,7 +89,7 @@ func TestBans_Grow(t *testing.T) {
 func TestBans_FlakyDeviceReturns(t *testing.T) {
 	d := banning(quota.Default(), front{})
 	d.Usual = func(int, int) round.Time { return round.Time(time.Second) }
-	slow := &openTask{device: 1, task: &bus.Task{LocalSteps: 1}, sent: time.Now().Add(-200 * time.Second)}
+	slow := &openTask{device: 1, task: &bus.Task{LocalSteps: 1}, firstSent: time.Now().Add(-200 * time.Second)}
 	for _, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour} {
 		if err := d.countHeldTime(slow, true); err != nil {
 			t.Fatal(err)

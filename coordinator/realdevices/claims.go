@@ -76,7 +76,9 @@ func (d *Devices) noteCorrection(client int, claim string, task uint64, reported
 }
 
 // timeAway returns how much wall time has passed at now since the task was first sent.
-func (o *openTask) timeAway(now time.Time) round.Time { return round.Time(max(0, now.Sub(o.sent))) }
+func (o *openTask) timeAway(now time.Time) round.Time {
+	return round.Time(max(0, now.Sub(o.firstSent)))
+}
 
 // inverseClockDrift is 1 over the part by which the clocks of a device and of the coordinator may differ:
 // each is slewed by at most 500 parts in a million (RFC 5905, section 11.3), so both by one in 1000.

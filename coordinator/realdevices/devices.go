@@ -97,8 +97,8 @@ type Devices struct {
 	// many devices are banned.
 	heldTime    atomic.Int64
 	bannedCount atomic.Int64
-	// returns counts how often the run went back to an earlier model.
-	returns atomic.Int64
+	// rollbacks counts how often the run went back to an earlier model.
+	rollbacks atomic.Int64
 }
 
 // Run is what devices must know of their run.
@@ -136,8 +136,8 @@ type openTask struct {
 	base         []float32
 	baseDegraded bool
 	device       int
-	// sent is the wall time at which the task was sent first.
-	sent time.Time
+	// firstSent is the wall time at which the task was sent first.
+	firstSent time.Time
 	// lastSent is the wall time at which the task was sent last.
 	lastSent time.Time
 	// maybeEarlier is true if the device may have got the task before the run was resumed, from the
@@ -283,7 +283,7 @@ type Stats struct {
 // result is zero in a run without devices and in a replay.
 func (d *Devices) Stats() (s Stats) {
 	if d != nil && d.gateway != nil {
-		s = Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.returns.Load()), time.Duration(d.heldTime.Load())}
+		s = Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.rollbacks.Load()), time.Duration(d.heldTime.Load())}
 	}
 	return s
 }
@@ -321,7 +321,7 @@ func (d *Devices) Issue(task *round.Task, message *bus.Task, base []float32, deg
 		base:         base,
 		baseDegraded: degraded,
 		device:       task.Client - d.run.First,
-		sent:         now,
+		firstSent:    now,
 	}
 	// After a restart the checkpoint's open tasks are issued once more, and devices may have got them before.
 	o.maybeEarlier = d.firstSinceResume[o.device]
@@ -394,7 +394,7 @@ func (d *Devices) endLateTasks(now time.Time, closes func() (round.Time, bool)) 
 	slack := max(minSlack, time.Duration(roundLength)/10)
 	limit := time.Duration(roundLength) + slack
 	for _, o := range d.open {
-		if took := now.Sub(o.sent); took > limit {
+		if took := now.Sub(o.firstSent); took > limit {
 			d.gateway.DropTask(o.device)
 			d.answerFor(round.TimedOut, o, round.Plan{Compute: round.Time(took)})
 		}
@@ -482,7 +482,7 @@ func (d *Devices) countEnd(task *openTask, kind round.EventKind) error {
 	// An update that is refused does not count against the device if the task's model was degraded already.
 	isExcused := task.baseDegraded && kind == round.Invalid
 	if !isExcused {
-		if reason := d.accounts.taskEnded(task.device, kind, time.Since(task.sent)); reason != "" {
+		if reason := d.accounts.taskEnded(task.device, kind, time.Since(task.firstSent)); reason != "" {
 			const expel = false
 			var err error
 			// A device may fall silent because of a bad link.
@@ -657,20 +657,20 @@ func (d *Devices) checkOpenTasks() error {
 		switch {
 		// Where only devices take part, a slow device may come back, so it is lost and not
 		// suspended.
-		case now.Sub(task.sent) > d.TaskLimit && d.run.First == 0:
+		case now.Sub(task.firstSent) > d.TaskLimit && d.run.First == 0:
 			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may "+
 				"join again.", name, d.TaskLimit)
 			d.gateway.GiveUp(task.device)
 			d.answerFor(round.Silent, task, round.Plan{})
 		// Where there are simulated clients, a device that is too slow is suspended.
-		case now.Sub(task.sent) > d.TaskLimit:
+		case now.Sub(task.firstSent) > d.TaskLimit:
 			if err := d.suspendFlaky(
 				task.device,
 				fmt.Sprintf("it has worked on one task for more than %v (devices.task_seconds)", d.TaskLimit),
 			); err != nil {
 				return err
 			}
-		case now.Sub(task.sent) > d.Liveness && now.Sub(d.gateway.LastHeard(task.device)) > d.Liveness:
+		case now.Sub(task.firstSent) > d.Liveness && now.Sub(d.gateway.LastHeard(task.device)) > d.Liveness:
 			d.notice("Device %s is lost: nothing was heard of it for %v.", name, d.Liveness)
 			d.gateway.GiveUp(task.device)
 			d.answerFor(round.Silent, task, round.Plan{})

@@ -302,7 +302,7 @@ func (d *Devices) Resume(state *round.State, pending []Answer, found Findings) e
 	}
 	d.takeBans(found.Bans)
 	d.corrections = slices.Clone(found.Corrections)
-	d.returns.Store(int64(found.Returns))
+	d.rollbacks.Store(int64(found.Returns))
 	updates := map[uint64]*Answer{}
 	for i := range pending {
 		updates[pending[i].Task] = &pending[i]

@@ -41,8 +41,8 @@ type account struct {
 	// held is how long the device had held the run up as of the time heldAt.
 	held   time.Duration
 	heldAt time.Time
-	// sent is how many bytes had been sent to the device when its last ban ended.
-	sent int64
+	// bytesAtBanEnd is how many bytes had been sent to the device when its last ban ended, 0 before the first.
+	bytesAtBanEnd int64
 }
 
 // A task may take patience times as long as the median task of the other devices, and leastPatience in any
@@ -152,7 +152,7 @@ func (a *accounts) fetchedReason(device int, sent int64, params, frozen int) (re
 	const bytesPerValue = 4
 	limit := fetchSlack + float64(bytesPerValue*values)
 	// What was sent before the device's last ban ended does not count.
-	sent -= a.list[device].sent
+	sent -= a.list[device].bytesAtBanEnd
 	if float64(sent) > limit {
 		return fmt.Sprintf(
 			"it has fetched %.0f MB, more than %g models for each of its tasks (devices.quota.fetches)",

@@ -36,8 +36,8 @@ type session struct {
 	// stage is the stage of which messages are taken.
 	stage  bus.SecureStage
 	server *secagg.Server
-	// began is the wall time at which the stage began.
-	began time.Time
+	// stageBegan is the wall time at which the stage began.
+	stageBegan time.Time
 	// members are the devices that take part, by device. One that leaves is no member any more.
 	members map[int]*member
 	// survivors are the devices whose updates count, while the sum is recovered.
@@ -55,8 +55,8 @@ type session struct {
 type member struct {
 	// task is the number of the device's task in the round.
 	task uint64
-	// sent is when it got its task.
-	sent time.Time
+	// taskSent is the wall time at which it got its task.
+	taskSent time.Time
 	// reply answers the device's message that waits for the end of its stage; nil if none waits.
 	reply func(*bus.DeviceReply)
 	// lastTaken is the latest stage of which a message was taken.
@@ -79,16 +79,16 @@ func (d *Devices) joinSecureSession(task *round.Task) error {
 		}
 		server.MaxWeight = d.maxWeight
 		d.session = &session{
-			round:   task.Round,
-			stage:   bus.StageKeys,
-			server:  server,
-			began:   time.Now(),
-			members: map[int]*member{},
+			round:      task.Round,
+			stage:      bus.StageKeys,
+			server:     server,
+			stageBegan: time.Now(),
+			members:    map[int]*member{},
 		}
 		// A coordinator that is killed in this round must find it in its checkpoint.
 		d.mustSave = true
 	}
-	d.session.members[task.Client-d.run.First] = &member{task: task.Task, sent: time.Now()}
+	d.session.members[task.Client-d.run.First] = &member{task: task.Task, taskSent: time.Now()}
 	return nil
 }
 
@@ -206,10 +206,10 @@ func (d *Devices) takeInStage(sender *member, event *gateway.Event) {
 	var err error
 	switch message.Stage {
 	case bus.StageKeys:
-		sender.stages.Keys = max(1, round.Time(event.Arrived.Sub(sender.sent)))
+		sender.stages.Keys = max(1, round.Time(event.Arrived.Sub(sender.taskSent)))
 		err = session.server.Keys(client, message.Payload)
 	case bus.StageShares:
-		sender.stages.Shares = max(1, round.Time(event.Arrived.Sub(session.began)))
+		sender.stages.Shares = max(1, round.Time(event.Arrived.Sub(session.stageBegan)))
 		err = session.server.Shares(client, message.Payload)
 	case bus.StageSurvivors:
 		err = session.server.Signature(client, message.Payload)
@@ -334,7 +334,7 @@ func (d *Devices) advanceSession() {
 	if session == nil || session.failed || session.stage > bus.StageShares {
 		return
 	}
-	limited := time.Since(session.began) > d.stageLimit()
+	limited := time.Since(session.stageBegan) > d.stageLimit()
 	for device, m := range session.members {
 		if d.awaitsDevice(device, m) && !limited {
 			return
@@ -373,7 +373,7 @@ func (d *Devices) endKeys() error {
 		return err
 	}
 	s.stage = bus.StageShares
-	s.began = time.Now()
+	s.stageBegan = time.Now()
 	for _, m := range s.members {
 		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: roster})
 	}
@@ -390,7 +390,7 @@ func (d *Devices) endShares() error {
 		return err
 	}
 	session.stage = bus.StageMasked
-	session.began = time.Now()
+	session.stageBegan = time.Now()
 	for _, device := range slices.Sorted(maps.Keys(session.members)) {
 		client := uint32(d.run.First + device)
 		if !slices.Contains(clients, client) {
@@ -481,7 +481,7 @@ func (d *Devices) runRecovery(ctx context.Context, clients []uint32) (err error)
 			return err
 		}
 		session.stage = bus.StageSurvivors
-		session.began = time.Now()
+		session.stageBegan = time.Now()
 	}
 	for device, m := range session.members {
 		d.answerMasked(device, m)
@@ -495,7 +495,7 @@ func (d *Devices) runRecovery(ctx context.Context, clients []uint32) (err error)
 		return err
 	}
 	session.stage = bus.StageRecovery
-	session.began = time.Now()
+	session.stageBegan = time.Now()
 	for _, m := range session.members {
 		if m.lastTaken == bus.StageSurvivors {
 			m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: session.signatures})
@@ -523,7 +523,7 @@ func (d *Devices) awaitsSurvivor(stage bus.SecureStage) bool {
 // has passed. The latter is no error: the caller checks whether the stage has what it needs.
 func (d *Devices) awaitStage(ctx context.Context, isOver func() bool) error {
 	for !isOver() {
-		if time.Since(d.session.began) > d.stageLimit() {
+		if time.Since(d.session.stageBegan) > d.stageLimit() {
 			return nil
 		}
 		if err := d.takeWithin(ctx, checkInterval); err != nil {

@@ -168,7 +168,7 @@ func (m *Machine) makeParts(state *State) {
 	// No task starts from the newest version yet. Without training there is one model, of which no versions are
 	// kept.
 	if config.Train {
-		m.tasks.versions = map[uint64]int{state.Model: 0}
+		m.tasks.tasksByVersion = map[uint64]int{state.Model: 0}
 	}
 	m.transfers = newTransfers(config, &m.step)
 	// The transfers themselves are put back on their links later, by Restore.

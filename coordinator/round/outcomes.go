@@ -25,6 +25,7 @@ func (m *Machine) setOutcome(task *TaskState, o Outcome) {
 	r.Outcomes[o]++
 	r.Steps.Add(int(task.LocalSteps))
 	if late {
+		// Earlier counts, of the round's outcomes, those of tasks of earlier rounds.
 		r.Earlier++
 	}
 	const isCandidate = false

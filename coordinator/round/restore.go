@@ -111,7 +111,7 @@ func (m *Machine) deriveFromTasks(remaining []fairshare.Work) {
 		for i := range tasks.List {
 			task := &tasks.List[i]
 			if m.config.Train && !m.isStale(task.Model) {
-				m.tasks.versions[task.Model]++
+				m.tasks.tasksByVersion[task.Model]++
 			}
 			// With Holds a client gets no task while its last update waits to be taken.
 			if m.config.Holds && task.Status == TaskAccepted {

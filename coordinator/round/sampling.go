@@ -30,17 +30,17 @@ type sampling struct {
 	limiting  selection.Limiting
 	rating    selection.Rating
 
-	// paced is the limit of tasks where rounds overlap, for the K that was asked for last.
-	paced pacedLimit
-	// limits is the setup with which the selection limits the local steps of a task. Its deadline is that of the
+	// overlapLimit is the limit of tasks where rounds overlap, for the K that was asked for last.
+	overlapLimit limitForK
+	// taskSetup is the setup with which the selection limits the local steps of a task. Its deadline is that of the
 	// task: the closing rule's or, without one, how long the round's clients are to take.
-	limits selection.Setup
+	taskSetup selection.Setup
 	// chosen is the last cohort. Its memory is used again.
 	chosen []int32
 }
 
-// pacedLimit is how long tasks of one K are to take.
-type pacedLimit struct {
+// limitForK is how long tasks of one K are to take.
+type limitForK struct {
 	k     int
 	limit Time
 }
@@ -74,7 +74,7 @@ func newSampling(config *Config, clients *clients, r *RoundState) (s sampling, e
 	if config.Expect != nil {
 		s.setup.Expect = clients.expect
 	}
-	s.limits = s.setup
+	s.taskSetup = s.setup
 	s.drawing, _ = s.order.(selection.SingleOrder)
 	s.following, _ = s.order.(selection.Following)
 	s.limiting = selection.LimitingOf(config.Select)
@@ -163,13 +163,13 @@ func (s *sampling) setRoundDeadline(clients []int32) {
 
 // overlappingLimit returns the time within which tasks with the round's number of local steps K are to be done,
 // where rounds overlap. The selection derives it from the expected times of all simulated clients, or of
-// maxExpected that are spread evenly. The result is kept in s.paced, because it depends on K alone.
+// maxExpected that are spread evenly. The result is kept in s.overlapLimit, because it depends on K alone.
 func (s *sampling) overlappingLimit() Time {
-	if s.paced.k != s.round.K {
+	if s.overlapLimit.k != s.round.K {
 		clients := spread(s.config.Clients, maxExpected)
-		s.paced = pacedLimit{k: s.round.K, limit: s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)}
+		s.overlapLimit = limitForK{k: s.round.K, limit: s.limiting.Deadline(&s.setup, clients, s.scheduledSteps)}
 	}
-	return s.paced.limit
+	return s.overlapLimit.limit
 }
 
 // spread returns at most limit of the clients from 0 to clients-1, spread evenly.
@@ -190,8 +190,8 @@ func (s *sampling) localSteps(client int) int {
 		steps = s.scheduledSteps(client)
 	}
 	if s.limiting != nil && s.clients.canLimit(client) {
-		s.limits.Deadline = s.taskDeadline()
-		steps = max(1, s.limiting.Limit(&s.limits, client, steps))
+		s.taskSetup.Deadline = s.taskDeadline()
+		steps = max(1, s.limiting.Limit(&s.taskSetup, client, steps))
 	}
 	return steps
 }
@@ -207,8 +207,8 @@ func (s *sampling) learningRate(client, steps int) float64 {
 	if s.rating == nil || !s.clients.canLimit(client) {
 		return s.round.LearningRate
 	}
-	s.limits.Deadline = s.taskDeadline()
-	return s.rating.Rate(&s.limits, client, steps, s.round.LearningRate)
+	s.taskSetup.Deadline = s.taskDeadline()
+	return s.rating.Rate(&s.taskSetup, client, steps, s.round.LearningRate)
 }
 
 // scheduledSteps returns the number of local steps of a simulated client in the round under way, before the

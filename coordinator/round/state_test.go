@@ -94,7 +94,7 @@ func (p *player) cut(t failer, asJSON bool) {
 }
 
 // models returns the versions of the model that the machine has not released, ascending.
-func (m *Machine) models() []uint64 { return slices.Sorted(maps.Keys(m.tasks.versions)) }
+func (m *Machine) models() []uint64 { return slices.Sorted(maps.Keys(m.tasks.tasksByVersion)) }
 
 // pending fails the test unless the effects of a restored machine are those that the player has not carried out yet.
 func (p *player) pending(t failer, out *Effects) {

@@ -160,9 +160,9 @@ type tasks struct {
 
 	// model is the newest version of the model.
 	model uint64
-	// versions has the published versions of the model, each with the number of tasks that start from it. It is nil
+	// tasksByVersion has for each published version of the model the number of tasks that start from it. It is nil
 	// if the run does not train.
-	versions map[uint64]int
+	tasksByVersion map[uint64]int
 }
 
 // listOf returns the list in which the task with this number stands: tasks of devices have numbers
@@ -192,8 +192,8 @@ func (x *tasks) current() int { return x.simulated.current() + x.devices.current
 func (x *tasks) begin(list *Tasks) {
 	list.unplaced++
 	list.outstanding++
-	if x.versions != nil {
-		x.versions[x.model]++
+	if x.tasksByVersion != nil {
+		x.tasksByVersion[x.model]++
 	}
 }
 
@@ -234,19 +234,19 @@ func (x *tasks) endAccepted() {
 // published whether or not a task starts from it.
 func (x *tasks) nextModel() {
 	x.model++
-	if x.versions != nil {
-		x.versions[x.model] = 0
+	if x.tasksByVersion != nil {
+		x.tasksByVersion[x.model] = 0
 	}
 }
 
 // releaseTask counts one task less that starts from this version of the model, and releases the version
 // with the last one, unless it is the newest. It does nothing for a version that was released before.
 func (x *tasks) releaseTask(model uint64) {
-	n, isPublished := x.versions[model]
+	n, isPublished := x.tasksByVersion[model]
 	if !isPublished {
 		return
 	}
-	x.versions[model] = n - 1
+	x.tasksByVersion[model] = n - 1
 	if n == 1 && model != x.model {
 		x.release(model)
 	}
@@ -255,11 +255,11 @@ func (x *tasks) releaseTask(model uint64) {
 // releaseStale releases the versions without a task, and those from which every update would be
 // late. The newest version stays.
 func (x *tasks) releaseStale(isStale func(model uint64) bool) {
-	for _, model := range slices.Sorted(maps.Keys(x.versions)) {
+	for _, model := range slices.Sorted(maps.Keys(x.tasksByVersion)) {
 		if model == x.model {
 			continue
 		}
-		if x.versions[model] == 0 || isStale(model) {
+		if x.tasksByVersion[model] == 0 || isStale(model) {
 			x.release(model)
 		}
 	}
@@ -267,6 +267,6 @@ func (x *tasks) releaseStale(isStale func(model uint64) bool) {
 
 // release has the driver delete a version of the model, from which no task will start any more.
 func (x *tasks) release(model uint64) {
-	delete(x.versions, model)
+	delete(x.tasksByVersion, model)
 	x.step.effects.Release = append(x.step.effects.Release, model)
 }

@@ -128,6 +128,7 @@ func (o *growing) Trained(int, float64) {}
 // or, without one, when the loss has not improved for as long as the patience lasts. The last stage,
 // of all clients, does not end.
 func (o *growing) Closed(_ int, loss float64) {
+	// Among is how many of the fastest clients take part in the stage.
 	among := o.Among
 	if among == len(o.fastest) {
 		return

@@ -62,7 +62,8 @@ func (s *Shuffle) Next() (x int, ok bool) {
 // place from i on.
 func (s *Shuffle) swap() {
 	// The hashes of all swaps of the round begin with this state (see Hash).
-	key := absorb(begin(s.Seed, s.purpose, 2), s.round)
+	const parts = 2 // the round and the number of the swap
+	key := absorb(begin(s.Seed, s.purpose, parts), s.round)
 	for i := s.next; i < min(s.next+ahead, len(s.list)); i++ {
 		j := i + int(Below(finish(absorb(key, uint64(i))), uint64(len(s.list)-i)))
 		s.list[i], s.list[j] = s.list[j], s.list[i]

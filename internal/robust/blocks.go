@@ -57,7 +57,7 @@ func BlocksOf(values []float64) Blocks {
 	// medianShare is the variance of a block's median divided by that of an error, in the mean over the blocks.
 	medianShare := 0.0
 	for i := range k {
-		block := values[i*n/k : (i+1)*n/k]
+		block := blockOf(values, i, k)
 		medians[i] = Median(block)
 		medianShare += medianVarianceFactor(len(block)) / float64(len(block)) / float64(k)
 		for _, x := range block {
@@ -87,6 +87,12 @@ func BlocksOf(values []float64) Blocks {
 	return found
 }
 
+// blockOf returns block i, from 0, of values in k blocks of equal length, as far as their number allows.
+func blockOf(values []float64, i, k int) []float64 {
+	n := len(values)
+	return values[i*n/k : (i+1)*n/k]
+}
+
 // removeEffects returns the values without the given share of their blocks' effects. medians are those of
 // the blocks, and mean is their mean. A block whose median is m is divided by 1 + share (m - mean)/mean, so
 // that its median moves towards mean by about that share. All values are then scaled so that their mean
@@ -98,7 +104,7 @@ func removeEffects(values, medians []float64, mean, share float64) []float64 {
 	before := 0.0
 	after := 0.0
 	for i, m := range medians {
-		for _, x := range values[i*n/k : (i+1)*n/k] {
+		for _, x := range blockOf(values, i, k) {
 			rest = append(rest, x*mean/(mean+float64(share*(m-mean))))
 			before = before + x
 			after = after + rest[len(rest)-1]

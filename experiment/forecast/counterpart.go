@@ -143,13 +143,13 @@ func (t *counterpart) simulate(ctx context.Context, n int, report func(*roundTim
 		counterpart: t,
 		fleet:       t.problem.Fleet.Reseeded(seed),
 		joined:      make([]bool, t.devices),
-		paces:       make([]pace, t.devices),
+		variations:  make([]variation, t.devices),
 	}
-	for device := range d.paces {
-		d.paces[device] = paceOf(t.class(device), seed, device)
+	for device := range d.variations {
+		d.variations[device] = variationOf(t.class(device), seed, device)
 	}
 	var tasks []deviceTask
-	played := timing{
+	played := dryRun{
 		rounds:      t.rounds,
 		answer:      d.answer,
 		beforeRound: d.joinAndLeave,
@@ -185,12 +185,12 @@ type draw struct {
 	fleet *fleet.Fleet
 	// joined says of each device whether it takes part at the moment.
 	joined []bool
-	// paces say how far each device of the draw differs from its class.
-	paces []pace
+	// variations say how far each device of the draw differs from its class.
+	variations []variation
 }
 
 // answer says how a task of the draw ends. A device that fell silent over its task in the run does so here. Any
-// other answers after the time that its class, its own pace and the draw give.
+// other answers after the time that its class, its own variation and the draw give.
 func (d *draw) answer(task *round.Task) (round.Event, error) {
 	device := task.Client - d.firstDevice
 	switch {
@@ -204,7 +204,7 @@ func (d *draw) answer(task *round.Task) (round.Event, error) {
 	e, err := planTask(d.fleet, task, d.bits)
 	// The number of samples that the device reported with its answers in the run, 0 if that is not known.
 	e.Samples = d.samples[task.Client].Answered
-	d.paces[device].apply(&e.Plan)
+	d.variations[device].apply(&e.Plan)
 	if d.link != nil {
 		e.Plan.Download, e.Plan.Upload = d.link(task.Client)
 	}

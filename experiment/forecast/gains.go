@@ -52,10 +52,10 @@ func (f *Forecast) findGains(ctx context.Context, p *problem.Problem, limit roun
 	if len(classes) < 2 || f.Rounds == 0 || f.Rounds*tasksOf(&p.Config) > gainTasks {
 		return nil
 	}
-	replayed := &replay{problem: p, limit: limit}
+	again := &rerun{problem: p, limit: limit}
 	waited := newWaitCounts(p, classes)
 	// before is the mean time of a round as the run is, in seconds. The others are those with a change.
-	before, err := replayed.meanRound(ctx, unchanged, waited)
+	before, err := again.meanRound(ctx, unchanged, waited)
 	if err != nil || before == 0 {
 		return err
 	}
@@ -72,14 +72,14 @@ func (f *Forecast) findGains(ctx context.Context, p *problem.Problem, limit roun
 		}
 		if waited.rounds[class] > 0 && clients[class] < p.Config.Clients {
 			excluding := change{excludedClass: class, fasterClass: noClass, fasterPhase: noPhase}
-			without, err := replayed.meanRound(ctx, excluding, nil)
+			without, err := again.meanRound(ctx, excluding, nil)
 			if err != nil {
 				return err
 			}
 			g.ShorterWithout = max(0, 1-without/before)
 		}
 		speedingUp := change{excludedClass: noClass, fasterClass: class, fasterPhase: noPhase}
-		after, err := replayed.meanRound(ctx, speedingUp, nil)
+		after, err := again.meanRound(ctx, speedingUp, nil)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (f *Forecast) findGains(ctx context.Context, p *problem.Problem, limit roun
 	}
 	for phase, name := range []string{"downloads", "computing", "uploads"} {
 		speedingUp := change{excludedClass: noClass, fasterClass: noClass, fasterPhase: phase}
-		after, err := replayed.meanRound(ctx, speedingUp, nil)
+		after, err := again.meanRound(ctx, speedingUp, nil)
 		if err != nil {
 			return err
 		}
@@ -118,8 +118,8 @@ type change struct {
 // unchanged is the run as it is.
 var unchanged = change{excludedClass: noClass, fasterClass: noClass, fasterPhase: noPhase}
 
-// replay plays a run again, without learning, with changes. The first time must be without any.
-type replay struct {
+// rerun plays a run again, without learning, with changes. The first time must be without any.
+type rerun struct {
 	problem *problem.Problem
 	// limit is the end of the run in virtual time, 0 for none.
 	limit round.Time
@@ -136,7 +136,7 @@ type replay struct {
 // if the run comes to a standstill without the excluded class. counts, which may be nil, is told of the tasks
 // and rounds. The first call must be for the unchanged run: later ones need its length and the times at which
 // its rounds began.
-func (y *replay) meanRound(ctx context.Context, c change, counts *waitCounts) (float64, error) {
+func (y *rerun) meanRound(ctx context.Context, c change, counts *waitCounts) (float64, error) {
 	rounds, err := roundsOf(y.problem, y.limit)
 	if err != nil {
 		return 0, err
@@ -151,7 +151,7 @@ func (y *replay) meanRound(ctx context.Context, c change, counts *waitCounts) (f
 	isAlwaysThere := !settings.EverAbsent() && y.problem.Arrivals == nil
 	// Round i of a changed run corresponds to round i of the unchanged one only under these conditions.
 	keepsStarts := isFirst && isAlwaysThere && !closing.Overlaps(settings.Close)
-	t := timing{
+	t := dryRun{
 		rounds: rounds,
 		answer: y.answers(c),
 		report: func(r *round.Report) error {
@@ -186,7 +186,7 @@ func (y *replay) meanRound(ctx context.Context, c change, counts *waitCounts) (f
 // exclude takes the clients of a class out of the rounds of a run, as if they were always absent. A run without a
 // limit of time gets one: if it takes twice as long as the unchanged run, it has longer rounds, which is all
 // that must be known.
-func (y *replay) exclude(class int, rounds *round.Config) {
+func (y *rerun) exclude(class int, rounds *round.Config) {
 	available := rounds.Available
 	rounds.Available = func(client int, now round.Time) bool {
 		if y.problem.Fleet.Class(client) == class {
@@ -202,7 +202,7 @@ func (y *replay) exclude(class int, rounds *round.Config) {
 // phases of the clients of c.fasterClass, and c.fasterPhase of all clients; either may be none (noClass,
 // noPhase). The task meets the slowdown periods and link speeds of the moment at which its round began in the
 // unchanged run (y.unchangedStarts), where that is known.
-func (y *replay) answers(c change) func(*round.Task) (round.Event, error) {
+func (y *rerun) answers(c change) func(*round.Task) (round.Event, error) {
 	unchangedAnswer := answers(&y.problem.Timing)
 	return func(t *round.Task) (round.Event, error) {
 		shifted := *t

@@ -59,7 +59,7 @@ func checkLeft(t *testing.T, c config.Config, overhead float64) (asked, inside i
 	defer p.Close()
 	limit := round.Time(c.Stop.VirtualSeconds * 1e9)
 	var reports []round.Report
-	played := timing{answer: answers(&p.Timing), report: func(r *round.Report) error {
+	played := dryRun{answer: answers(&p.Timing), report: func(r *round.Report) error {
 		reports = append(reports, *r)
 		return nil
 	}}

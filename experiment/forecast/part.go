@@ -168,7 +168,7 @@ func (a *part) play(ctx context.Context, p *problem.Problem) (partTotals, error)
 		return answerOf(&shifted)
 	}
 	steps := 0.0
-	t := timing{rounds: c, answer: answer, report: func(r *round.Report) error {
+	t := dryRun{rounds: c, answer: answer, report: func(r *round.Report) error {
 		steps = float64(r.SGDSteps)
 		return nil
 	}}

@@ -50,7 +50,7 @@ func TestPart_Exact(t *testing.T) {
 			t.Fatal(err)
 		}
 		var steps int64
-		played := timing{rounds: rounds, answer: answers(&p.Timing), report: func(r *round.Report) error { steps = r.SGDSteps; return nil }}
+		played := dryRun{rounds: rounds, answer: answers(&p.Timing), report: func(r *round.Report) error { steps = r.SGDSteps; return nil }}
 		stop, _, err := played.play(t.Context())
 		if err != nil {
 			t.Fatal(err)

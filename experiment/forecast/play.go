@@ -16,9 +16,9 @@ import (
 	"fedpace/simclock"
 )
 
-// timing is a run that is played without learning: its rounds, and how its tasks are
+// dryRun is a run that is played without learning: its rounds, and how its tasks are
 // answered.
-type timing struct {
+type dryRun struct {
 	rounds round.Config
 	// answer says how a task is answered: by a plan, or by silence, as an event of the
 	// round machine. It is asked once for each task, in the order of their numbers
@@ -98,7 +98,7 @@ func Play(ctx context.Context, p *problem.Problem) (round.Stop, uint64, error) {
 	if err != nil {
 		return round.Stop{}, 0, err
 	}
-	return (&timing{rounds: rounds, answer: answers(&p.Timing)}).play(ctx)
+	return (&dryRun{rounds: rounds, answer: answers(&p.Timing)}).play(ctx)
 }
 
 // ones is a list of one loss, 1. Repeated, it is the losses of as many clients.
@@ -107,7 +107,7 @@ var ones = []float64{1}
 // play plays a run to its end without learning. It returns how the run stopped and the fingerprint
 // of the clock's history. Every loss is 1: schedules that follow losses stay at K_0, and of
 // candidates that would report their losses the first are taken. Nothing is evaluated between rounds.
-func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
+func (p *dryRun) play(ctx context.Context) (round.Stop, uint64, error) {
 	m, err := round.New(p.rounds)
 	if err != nil {
 		return round.Stop{}, 0, err
@@ -143,7 +143,7 @@ func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 // carryOut carries out the effects of a step: it sets and cancels timers, counts the tasks that ended,
 // and reports a closed round. It returns errNoEnd if more than maxPlayed tasks in a row have ended without an update
 // that counts, in a run that ends by updates alone.
-func (p *timing) carryOut(effects *round.Effects) error {
+func (p *dryRun) carryOut(effects *round.Effects) error {
 	for _, timer := range effects.Timers {
 		p.clock.Schedule(timer)
 	}
@@ -177,7 +177,7 @@ func (p *timing) carryOut(effects *round.Effects) error {
 // next returns the event that follows a step of the round machine. What the machine asked for is answered at
 // once: losses, training and evaluations all with the loss 1. Then open tasks get their plans, one a call, in the
 // order of their numbers. Only when all have one does the clock move to its next timer.
-func (p *timing) next(effects *round.Effects) (round.Event, error) {
+func (p *dryRun) next(effects *round.Effects) (round.Event, error) {
 	switch {
 	case len(effects.Query) > 0:
 		return round.Event{Kind: round.Queried, Losses: slices.Repeat(ones, len(effects.Query))}, nil
@@ -207,7 +207,7 @@ func (p *timing) next(effects *round.Effects) (round.Event, error) {
 
 // joinAndLeave gives the machine the events of devices that join or leave before the round with this
 // number opens.
-func (p *timing) joinAndLeave(number int) error {
+func (p *dryRun) joinAndLeave(number int) error {
 	if p.beforeRound == nil {
 		return nil
 	}
@@ -236,7 +236,7 @@ func drawnAnswers(p *problem.Timing, seed uint64) func(*round.Task) (round.Event
 		e, err := planTask(p.Fleet, t, p.Bits)
 		class := &classes[p.Fleet.Class(t.Client)]
 		if isUncertain(*class) {
-			own := paceOf(class, seed, t.Client)
+			own := variationOf(class, seed, t.Client)
 			// The plan of a simulated client has the extra time of its first task already.
 			own.firstTask = [len(phases)]round.Time{}
 			own.apply(&e.Plan)
@@ -285,8 +285,8 @@ func stagesOf(p *fleet.Plan) *round.Stages {
 	}
 }
 
-// pace is how the times of one client in a draw differ from those of its class.
-type pace struct {
+// variation is how the times of one client in a draw differ from those of its class.
+type variation struct {
 	// factors multiply the durations of the phases, without their overhead.
 	factors [len(phases)]float64
 	// overhead is the part of each phase that is the same for all clients of the class.
@@ -295,10 +295,10 @@ type pace struct {
 	firstTask [len(phases)]round.Time
 }
 
-// paceOf draws by how much a client's device differs from its class k, as the class's uncertainty
+// variationOf draws by how much a client's device differs from its class k, as the class's uncertainty
 // says. The draw depends on the seed and the client alone. The class's overheads and the extra time of a
 // first task are copied from k.
-func paceOf(k *fleet.Class, seed uint64, client int) (d pace) {
+func variationOf(k *fleet.Class, seed uint64, client int) (d variation) {
 	d.factors = k.Uncertainty.Pace(seed, client)
 	for p := range d.factors {
 		d.overhead[p] = round.Time(math.RoundToEven(*k.Overhead.Phases()[p] * 1e9))
@@ -309,7 +309,7 @@ func paceOf(k *fleet.Class, seed uint64, client int) (d pace) {
 
 // apply turns the plan of a task by the client's class into the client's own plan. The extra time of a first task is
 // in the plan of the first call alone. A task in which the client drops out ends at the same share of its time.
-func (d *pace) apply(plan *round.Plan) {
+func (d *variation) apply(plan *round.Plan) {
 	classTotal := plan.Total()
 	for p, took := range [...]*round.Time{&plan.Download, &plan.Compute, &plan.Upload} {
 		overhead := min(d.overhead[p], *took)

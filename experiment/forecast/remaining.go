@@ -242,7 +242,7 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 	stepsRatio := ratio(o.steps, o.stepsExpected)
 	// The walk goes on from the last round that has closed.
 	w := o.walk
-	w.pace = ratio(float64(o.length), float64(o.lengthExpected))
+	w.lengthRatio = ratio(float64(o.length), float64(o.lengthExpected))
 	w.round = o.last.Round
 	w.now = o.last.End
 	w.roundLength = o.last.End - o.last.Start
@@ -278,21 +278,21 @@ func (o *Remaining) WallTime() (v Interval, ok bool) {
 		seconds = max(seconds, virtualSeconds/o.maxPace)
 	}
 	// A normal variable is within 1.645 deviations of its mean in 90 % of cases.
-	spread := math.Exp(1.645 * o.deviation(w.pace, max(1, w.round-o.last.Round)))
+	spread := math.Exp(1.645 * o.deviation(w.lengthRatio, max(1, w.round-o.last.Round)))
 	return Interval{seconds / spread, seconds, seconds * spread}, !math.IsNaN(seconds) && !math.IsInf(seconds, 0)
 }
 
 // deviation returns the standard deviation of the logarithm of the remaining wall time over its
-// estimate. pace is the measured length of rounds over the expected one, and rounds is how many
+// estimate. lengthRatio is the measured length of rounds over the expected one, and rounds is how many
 // remain. It adds up three variances relative to the estimate: of what the rounds so far did not have, of what long
 // stretches of rounds differ by ([robust.BlocksOf]), and of what single rounds differ by, which averages out. A
 // lognormal variable with the relative variance v has the variance ln(1 + v) of its logarithm.
-func (o *Remaining) deviation(pace float64, rounds int) float64 {
+func (o *Remaining) deviation(lengthRatio float64, rounds int) float64 {
 	stepSeconds, clientSeconds, sampleSeconds := o.rates()
 	// factors has the wall time of each round divided by what the rates say of it.
 	var factors []float64
 	for _, r := range o.seen.Kept {
-		expectedLength := pace * r.expected.Seconds()
+		expectedLength := lengthRatio * r.expected.Seconds()
 		lengthFactor := ratio(r.length.Seconds(), expectedLength)
 		trainingSeconds := stepSeconds * (r.steps + stepsAClient*r.clients)
 		expectedSeconds := trainingSeconds + clientSeconds*r.clients + sampleSeconds*r.samples

@@ -116,7 +116,7 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 	if err != nil {
 		return values, err
 	}
-	t := timing{answer: drawnAnswers(&varied.Timing, seed), task: recorder.Task}
+	t := dryRun{answer: drawnAnswers(&varied.Timing, seed), task: recorder.Task}
 	t.rounds, err = roundsOf(&varied, stop.Time)
 	if err != nil {
 		return values, err

@@ -21,8 +21,8 @@ type walk struct {
 	steps func(k int) int
 	// expect returns what is expected of a round with this number of local steps.
 	expect func(k int) expectedRound
-	// pace is how long rounds are, divided by what is expected.
-	pace float64
+	// lengthRatio is how long rounds are, divided by what is expected.
+	lengthRatio float64
 	// followsMeasures says that K follows losses, validations or stragglers, which cannot be foreseen. The walk then
 	// keeps K as it is.
 	followsMeasures bool
@@ -66,7 +66,7 @@ func newWalk(ctx context.Context, p *problem.Problem, limit round.Time) (w walk,
 		eta:             c.Eta,
 		steps:           p.Steps,
 		expect:          expectation(ctx, p),
-		pace:            1,
+		lengthRatio:     1,
 		followsMeasures: needs.Losses || needs.Validation || needs.Stragglers,
 		rounds:          rounds,
 		limit:           limit,
@@ -98,9 +98,9 @@ func (w *walk) next(stride int) (int, error) {
 	e := w.expect(w.localSteps)
 	w.roundLength = e.length
 	w.updates = e.updates
-	// The rounds that were measured took pace times as long as expected.
-	if w.pace != 1 {
-		w.roundLength = round.Time(w.pace * float64(e.length))
+	// The rounds that were measured took lengthRatio times as long as expected.
+	if w.lengthRatio != 1 {
+		w.roundLength = round.Time(w.lengthRatio * float64(e.length))
 	}
 	// As many rounds of this length as end by the limit, or by the last time that the clock has.
 	if w.roundLength > 0 {

@@ -92,7 +92,7 @@ func open(ctx context.Context, c *config.Config, notice func(string), variables 
 			set:      s,
 			key:      key,
 			program:  &program{policy: p, notice: notice, variables: variables},
-			answered: map[string]json.RawMessage{},
+			cache:    map[string]json.RawMessage{},
 			recorded: slices.Contains(trainingKinds, p.Kind()),
 		}
 		s.askers = append(s.askers, a)
@@ -137,8 +137,8 @@ func Recorded[T any](component T) T {
 	// The component's own asker is shared with forecasts, so it must not change.
 	return policy.Rebound(component, func(other policy.Asker) policy.Asker {
 		a := *other.(*asker)
-		// The copy keeps answers of its own, as a forecast's answer was not recorded.
-		a.answered = map[string]json.RawMessage{}
+		// The copy has a cache of its own, as a forecast's answer was not recorded.
+		a.cache = map[string]json.RawMessage{}
 		a.recorded = true
 		return &a
 	})
@@ -164,18 +164,18 @@ type asker struct {
 	set     *Set
 	key     string
 	program *program
-	// answered are answers by method and question. A round asks the same of a closing rule for each
+	// cache holds answers by method and question. A round asks the same of a closing rule for each
 	// task, and the same about a client, and a forecast asks it many times.
-	answered map[string]json.RawMessage
+	cache map[string]json.RawMessage
 	// recorded says that decisions are the run's, and written to its record.
 	recorded bool
 }
 
-// maxAnswered bounds the answers of a policy that are kept.
-const maxAnswered = 1 << 14
+// maxCached bounds the answers of a policy that are cached.
+const maxCached = 1 << 14
 
-// keeping are the methods of which answers are kept: their questions come again.
-var keeping = []string{"close", "local_steps", "learning_rate"}
+// cachedMethods are the methods of which answers are cached: their questions come again.
+var cachedMethods = []string{"close", "local_steps", "learning_rate"}
 
 // Has implements [policy.Asker]: it reports whether the user's class has a method, as the process
 // told when it started.
@@ -186,12 +186,12 @@ func (a *asker) Has(method string) bool { return slices.Contains(a.program.greet
 func (a *asker) Fail(method, format string, args ...any) {
 	a.set.mu.Lock()
 	defer a.set.mu.Unlock()
-	a.wrong(method, format, args...)
+	a.failAnswer(method, format, args...)
 }
 
-// wrong notes, like Fail, that an answer to a method cannot be used, for a caller that holds the
+// failAnswer notes, like Fail, that an answer to a method cannot be used, for a caller that holds the
 // lock of the set. The text is formatted as by [fmt.Sprintf].
-func (a *asker) wrong(method, format string, args ...any) {
+func (a *asker) failAnswer(method, format string, args ...any) {
 	a.fail(fmt.Errorf("%s: %s: %s", a.program.name(), method, fmt.Sprintf(format, args...)))
 }
 
@@ -206,7 +206,7 @@ func (a *asker) fail(err error) {
 // Ask implements [policy.Asker]. For the methods whose questions come again, it keeps answers, so
 // that the process is asked each question once.
 func (a *asker) Ask(method string, question, answer any) bool {
-	if !slices.Contains(keeping, method) {
+	if !slices.Contains(cachedMethods, method) {
 		return a.AskVectors(method, question, nil, answer)
 	}
 	a.set.mu.Lock()
@@ -218,14 +218,14 @@ func (a *asker) Ask(method string, question, answer any) bool {
 	}
 	// Equal questions have equal texts, since fields are written in their order.
 	key := method + "\n" + string(text)
-	known, ok := a.answered[key]
+	known, ok := a.cache[key]
 	// The answer is kept as JSON, because callers read it into values of their own.
 	if !ok {
 		if !a.ask(method, question, nil, &known) {
 			return false
 		}
-		if len(a.answered) < maxAnswered {
-			a.answered[key] = known
+		if len(a.cache) < maxCached {
+			a.cache[key] = known
 		}
 	}
 	return a.decode(method, known, answer)
@@ -290,11 +290,11 @@ func (a *asker) decode(method string, text json.RawMessage, answer any) bool {
 	decoder.DisallowUnknownFields()
 	// JSON would leave the answer's zero value, which the policy has not meant.
 	if string(text) == "null" && reflect.TypeOf(answer).Elem().Kind() != reflect.Slice {
-		a.wrong(method, "it returned None")
+		a.failAnswer(method, "it returned None")
 		return false
 	}
 	if err := decoder.Decode(answer); err != nil {
-		a.wrong(method, "%.80s is no answer: %v", text, err)
+		a.failAnswer(method, "%.80s is no answer: %v", text, err)
 		return false
 	}
 	return true

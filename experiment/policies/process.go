@@ -173,7 +173,7 @@ func (p *program) start(ctx context.Context) error {
 	}
 	// A process of another version could misunderstand every later question.
 	if r.Hello == nil || r.Hello.Protocol != protocol {
-		return p.explain(p.wrong("its first reply is no greeting of protocol %d", protocol))
+		return p.explain(p.killForBreach("its first reply is no greeting of protocol %d", protocol))
 	}
 	p.greeting = *r.Hello
 	return nil
@@ -203,13 +203,13 @@ func (p *program) exchange(ctx context.Context, patience time.Duration, r *reque
 		return nil, err
 	}
 	if len(line) > maxReply {
-		return nil, p.wrong("an answer is longer than %d bytes", maxReply)
+		return nil, p.killForBreach("an answer is longer than %d bytes", maxReply)
 	}
 	answer := &reply{}
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(answer); err != nil || answer.ID != r.ID {
-		return nil, p.wrong("a line that begins %.80q is no reply to request %d", line, r.ID)
+		return nil, p.killForBreach("a line that begins %.80q is no reply to request %d", line, r.ID)
 	}
 	if answer.Error != nil {
 		return nil, answer.Error
@@ -227,9 +227,9 @@ func (p *program) send(ctx context.Context, patience time.Duration, r *request) 
 	return p.process.Send(ctx, line, patience, fmt.Sprintf("it has read no request for %v, and was killed", patience))
 }
 
-// wrong kills a process that breaks the protocol, since nothing that it says later can be trusted,
+// killForBreach kills a process that breaks the protocol, since nothing that it says later can be trusted,
 // and returns an error with the formatted text.
-func (p *program) wrong(format string, args ...any) error {
+func (p *program) killForBreach(format string, args ...any) error {
 	_ = p.process.Kill("")
 	return fmt.Errorf("it breaks the protocol: %s", fmt.Sprintf(format, args...))
 }
@@ -290,7 +290,7 @@ func (p *program) askOnce(
 			return nil, err
 		}
 	}
-	places, err := p.share(ctx, v)
+	places, err := p.copyIn(ctx, v)
 	if err != nil {
 		return nil, p.explain(err)
 	}
@@ -302,14 +302,14 @@ func (p *program) askOnce(
 	if r.Answer == nil {
 		r.Answer = json.RawMessage("null")
 	}
-	p.take(v, places)
+	p.copyBack(v, places)
 	return r.Answer, nil
 }
 
-// share copies the vectors of v into the memory that the process maps, one behind the other, and
+// copyIn copies the vectors of v into the memory that the process maps, one behind the other, and
 // returns where each lies: first those that are read, then those that may be written. It tells the
 // process if the memory has grown. A nil v gives an empty list.
-func (p *program) share(ctx context.Context, v *policy.Vectors) ([]place, error) {
+func (p *program) copyIn(ctx context.Context, v *policy.Vectors) ([]place, error) {
 	if v == nil {
 		return []place{}, nil
 	}
@@ -343,9 +343,9 @@ func (p *program) share(ctx context.Context, v *policy.Vectors) ([]place, error)
 	return places, nil
 }
 
-// take copies the vectors that the policy may write out of the shared memory into v.Written, after
-// an answer. places is what share returned for v. A nil v has none.
-func (p *program) take(v *policy.Vectors, places []place) {
+// copyBack copies the vectors that the policy may write out of the shared memory into v.Written, after
+// an answer. places is what copyIn returned for v. A nil v has none.
+func (p *program) copyBack(v *policy.Vectors, places []place) {
 	if v == nil {
 		return
 	}

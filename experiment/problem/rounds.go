@@ -231,13 +231,13 @@ func (p *Timing) Steps(k int) int {
 func (p *Timing) shareServer(r *round.Config) error {
 	n := p.Config.Network
 	r.Server.Sites = n.Sites.Count
-	for _, way := range []struct {
+	for _, link := range []struct {
 		// key names the link's rate in the configuration, mbps is that rate, bits the size of a transfer,
-		// and need where its work is written.
+		// and work where the work of a transfer is written.
 		key  string
 		mbps float64
 		bits int64
-		need *fairshare.Work
+		work *fairshare.Work
 	}{
 		// The work of a transfer is its bits relative to the rate of the link that it shares.
 		{"network.server_download_mbps", n.ServerDownloadMbps, p.Bits.Down, &r.Server.Download},
@@ -246,19 +246,19 @@ func (p *Timing) shareServer(r *round.Config) error {
 		{"network.sites.upload_mbps", n.Sites.UploadMbps, p.Bits.Up, &r.Server.SiteUpload},
 	} {
 		// A rate of 0 means that this link is not shared.
-		if way.mbps == 0 {
+		if link.mbps == 0 {
 			continue
 		}
-		need, err := fairshare.Need(way.bits, way.mbps)
+		work, err := fairshare.Need(link.bits, link.mbps)
 		if err != nil {
 			return fmt.Errorf(
 				"%s: %g Mbit/s are too few for a transfer of %g Mbit: it would take years",
-				way.key,
-				way.mbps,
-				float64(way.bits)/1e6,
+				link.key,
+				link.mbps,
+				float64(link.bits)/1e6,
 			)
 		}
-		*way.need = need
+		*link.work = work
 	}
 	// A client that leaves gives its share of the bandwidth back to the others.
 	if n.Shared() && p.Config.EverAbsent() {

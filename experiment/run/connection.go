@@ -112,7 +112,7 @@ func Joining(s *embedded.Embedded) string {
 func startLocal(ctx context.Context, p *experiment) (*engine, error) {
 	local := *p
 	// A run with a server is measured with one of its own, so that messages cost as much.
-	if local.server() != config.None {
+	if local.serverURL() != config.None {
 		local.Config.NATS = config.Demonstration().NATS
 	}
 	local.options.NATS = natsconn.Config{}
@@ -120,12 +120,12 @@ func startLocal(ctx context.Context, p *experiment) (*engine, error) {
 	return startEngine(ctx, &local)
 }
 
-// server returns the URL of the run's server: that of the options, else nats.url.
-func (p *experiment) server() string { return cmp.Or(p.options.NATS.URL, p.Config.NATS.URL) }
+// serverURL returns the URL of the run's server: that of the options, else nats.url.
+func (p *experiment) serverURL() string { return cmp.Or(p.options.NATS.URL, p.Config.NATS.URL) }
 
 // carrier says, in the words of the summary, whether the run's messages stay in memory or go over NATS.
 func (p *experiment) carrier() string {
-	if p.server() == config.None {
+	if p.serverURL() == config.None {
 		return folder.InMemory
 	}
 	return folder.OverNATS
@@ -138,7 +138,7 @@ func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notic
 	if e.memory != nil {
 		return e.memory.Connect(name), nil
 	}
-	settings := e.server
+	settings := e.serverSettings
 	settings.Name = name
 	settings.Notice = notice
 	conn, err := natsbus.Connect(ctx, settings, e.store)
@@ -151,12 +151,12 @@ func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notic
 
 // open decides by the options and the configuration how the run's messages travel: within this process
 // without a server (it sets memory), over a server of another process, or over an embedded one, which it
-// starts. It sets server for connect, and external where other processes can reach the run. It is an
+// starts. It sets serverSettings for connect, and external where other processes can reach the run. It is an
 // error if hosts elsewhere are to do the work and could not.
 func (e *engine) open(ctx context.Context) (err error) {
 	o := &e.p.options
 	settings := &e.p.Config.NATS
-	switch url := e.p.server(); {
+	switch url := e.p.serverURL(); {
 	case url == config.None && o.RemoteHosts:
 		return errors.New("nats.url: hosts elsewhere need a server to meet the run on, and it is none (give a " +
 			"server's URL, or set nats.listen)")
@@ -166,9 +166,9 @@ func (e *engine) open(ctx context.Context) (err error) {
 	// The server is another process, which may start later than this one.
 	case url != config.Embedded:
 		e.external = true
-		e.server = o.NATS
-		e.server.URL = url
-		e.server.Await = true
+		e.serverSettings = o.NATS
+		e.serverSettings.URL = url
+		e.serverSettings.Await = true
 		return nil
 	}
 	// Other processes reach the embedded server only if it listens.
@@ -185,7 +185,7 @@ func (e *engine) open(ctx context.Context) (err error) {
 	if front := e.embedded.Front(); front != nil {
 		o.Notify("Hosts and devices " + Joining(e.embedded))
 	}
-	e.server = natsconn.Config{Server: e.embedded}
+	e.serverSettings = natsconn.Config{Server: e.embedded}
 	return nil
 }
 

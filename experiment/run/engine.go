@@ -50,18 +50,20 @@ type engine struct {
 	conns []*natsconn.Conn
 	// external says that hosts may be in other processes.
 	external bool
-	// server says how connections to the server are made.
-	server natsconn.Config
+	// serverSettings say how connections to the server are made.
+	serverSettings natsconn.Config
 	// store is shared by all ends of the run's connections over NATS.
 	store *natsbus.Store
 
-	// record is the log of what real devices answer; it is nil where none is kept.
-	record     *devicelog.Log
+	// deviceLog is the log of what real devices answer, written or, in a replay, read. It is nil for a run without
+	// real devices.
+	deviceLog *devicelog.Log
+	// checkpoint says when the coordinator writes a checkpoint, and how; it is zero for a run that writes none.
 	checkpoint coordinator.Checkpoint
-	// resume is the state from which the run continues; it is nil for a run that starts.
-	resume *coordinator.State
-	// noise is the secret key of the noise of differential privacy.
-	noise privacy.Secret
+	// resumeFrom is the state from which the run continues; it is nil for a run that starts.
+	resumeFrom *coordinator.State
+	// noiseKey is the secret key of the noise of differential privacy.
+	noiseKey privacy.Secret
 }
 
 // startEngine opens the transport and connects the coordinator and the hosts of this process, which work
@@ -195,7 +197,7 @@ func (e *engine) coordinatorConfig(ctx context.Context, limit round.Time) (c coo
 		ModelBits:  p.Bits.Down,
 		Pace:       p.Config.Pace,
 		Checkpoint: e.checkpoint,
-		Resume:     e.resume,
+		Resume:     e.resumeFrom,
 	}
 	// Compressed updates are smaller than the model.
 	if p.Bits.Up != p.Bits.Down {
@@ -259,7 +261,7 @@ func (e *engine) learning() aggregate.Learning {
 	}
 	// Differential privacy clips updates and adds noise by the secret key.
 	if v := p.Privacy; v != nil {
-		l.Privacy = v.Mechanism(e.noise)
+		l.Privacy = v.Mechanism(e.noiseKey)
 	}
 	// Updates are weighted by the clients' samples, or by those that they have taken, or equally.
 	switch p.Config.Aggregate.Weights {
@@ -350,8 +352,8 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 		Calibration: e.p.CalibrationContradiction,
 		Tasks:       e.p.TaskContradiction,
 		Notice:      e.p.options.Notify,
-		Record:      e.record,
-		Replay:      e.record.Replay,
+		Record:      e.deviceLog,
+		Replay:      e.deviceLog.Replay,
 	}
 	// With secure aggregation, devices are told its terms when they join.
 	if secure := e.p.Secure; secure != nil {
@@ -371,7 +373,7 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	if e.embedded != nil && e.embedded.Front() != nil {
 		v.Front = e.embedded.Front()
 	}
-	settings := e.server
+	settings := e.serverSettings
 	settings.Name = "devices of " + c.Name
 	conn, err := natsconn.Connect(ctx, settings)
 	if err != nil {

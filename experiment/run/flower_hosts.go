@@ -71,7 +71,7 @@ func (r *flowerRun) join(
 // are those of join.
 func (b *flowerBus) open(ctx context.Context, pool *flower.Pool, ready *flower.Ready) error {
 	p := b.engine.p
-	if p.server() == config.Embedded && p.Config.NATS.Listen == "" && !p.options.RemoteHosts {
+	if p.serverURL() == config.Embedded && p.Config.NATS.Listen == "" && !p.options.RemoteHosts {
 		return nil
 	}
 	if err := b.engine.open(ctx); err != nil {

@@ -258,15 +258,15 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 // openFolder opens the files of a run in the folder results, and gives the engine what it takes from
 // there: the state to continue from, the log of the devices' answers, and the key of the noise.
 func (r *recorder) openFolder(e *engine, results *folder.Results, previous attempt) (err error) {
-	e.resume, err = r.start(results, previous)
+	e.resumeFrom, err = r.start(results, previous)
 	if err != nil {
 		return err
 	}
-	e.record, err = r.deviceLog()
+	e.deviceLog, err = r.deviceLog()
 	if err != nil {
 		return err
 	}
-	e.noise, err = r.p.noiseKey(results, r.p.options.Replay, previous.checkpoint != nil)
+	e.noiseKey, err = r.p.noiseKey(results, r.p.options.Replay, previous.checkpoint != nil)
 	return err
 }
 

@@ -30,8 +30,8 @@ func (o *Options) server(c *Cell) (server natsconn.Config, remote bool) {
 	return server, remote
 }
 
-// awaitServers waits until the servers of the cells that remain can be reached, before anything is prepared
-// for them. It returns whether hosts in other processes do any of the work.
+// awaitServers waits until the servers of the cells that are still to be played can be reached, before anything is
+// prepared for these cells. It returns whether hosts in other processes do any of the work.
 func (o *Options) awaitServers(ctx context.Context, cells []Cell) (remote bool, err error) {
 	reached := map[string]bool{}
 	for i := range cells {
@@ -40,8 +40,7 @@ func (o *Options) awaitServers(ctx context.Context, cells []Cell) (remote bool, 
 		if !isRemote || cells[i].Reused || reached[server.URL] {
 			continue
 		}
-		// The check waits for a server that is not up yet, as a run does.
-		// The server lists connections under such names.
+		// The check connects under a name of its own, and waits for a server that is not up yet, as a run does.
 		server.Name = "is it there"
 		server.Await = true
 		server.Notice = func(n bus.Notice) { o.Run.Notify(n.Text) }

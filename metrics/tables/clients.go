@@ -28,12 +28,14 @@ type account struct {
 	_      [2]int64
 }
 
-// used are the local steps that tasks did, at index 0, followed by the nanoseconds of their work in each phase: phase
-// p is at index firstPhase + p.
+// used are the local steps that tasks did, followed by the nanoseconds of their work in each phase.
 type used [firstPhase + metrics.Phases]int64
 
-// firstPhase is the index of the first phase in used, behind the local steps.
-const firstPhase = 1
+// The indices of used: that of the local steps, and that of the first phase, so that phase p is at firstPhase + p.
+const (
+	localSteps = 0
+	firstPhase = 1
+)
 
 // Tables is the output of one run: it adds up what each client's tasks used.
 type Tables struct {
@@ -127,7 +129,7 @@ func (a *account) addUse(e *round.TaskReport) {
 		u = &a.useful
 	}
 	parts := metrics.PartsOf(e)
-	u[0] += parts.Steps(e)
+	u[localSteps] += parts.Steps(e)
 	for phase, t := range parts {
 		u[firstPhase+phase] += int64(t)
 	}
@@ -330,7 +332,7 @@ func (c *Tables) writeExtended(w io.Writer, more []metrics.ClientColumn) error {
 }
 
 // steps is the number of local steps.
-func (u *used) steps() int64 { return u[0] }
+func (u *used) steps() int64 { return u[localSteps] }
 
 // seconds is the virtual time in a phase.
 func (u *used) seconds(p metrics.Phase) float64 { return round.Time(u[firstPhase+p]).Seconds() }

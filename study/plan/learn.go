@@ -77,9 +77,9 @@ func (p *Plan) train(ctx context.Context, dir string, o study.Options) error {
 	if err := search(p.rankingError()); err != nil {
 		return err
 	}
-	// Settings that reach the target with more seeds rank first. So if the chosen one misses it with a seed, no
-	// setting reaches it with all, and the quality at the end decides instead. The search is then repeated; its runs
-	// are complete, so they are only read again.
+	// Settings that miss the target with fewer seeds rank first. So if the chosen one misses it with a seed, no
+	// setting that was tried with as many seeds reaches it with all, and the quality at the end decides instead. The
+	// search is then repeated; its runs are complete, so they are only read again.
 	missesTarget := slices.ContainsFunc(p.outcome.Chosen().Searched, math.IsNaN)
 	if p.request.Goal == Target && missesTarget {
 		for _, s := range p.trainedSettings {

@@ -214,7 +214,7 @@ func (p *Plan) Write(w io.Writer) error {
 	if err := table.WriteText(w, rows); err != nil {
 		return err
 	}
-	// The table hides settings that stand far behind.
+	// The table leaves out some settings that were not trained.
 	omitted, about := p.notes(hidden)
 	if omitted != "" {
 		fmt.Fprintln(w, omitted)

@@ -349,7 +349,7 @@ func (r *Result) promote(list []*Setting, rung int) ([]*Setting, error) {
 }
 
 // unmeasured reports whether some run of the setting has no quality at its last rung although it did not diverge:
-// its model was not evaluated in the last tenth of the rung's time.
+// its model was never evaluated by the end of the rung.
 func (s *Setting) unmeasured() bool {
 	for i, tail := range s.tails[s.lastRung()] {
 		if math.IsNaN(tail) && s.cells[i].Diverged == "" {

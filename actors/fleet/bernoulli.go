@@ -44,8 +44,9 @@ type periods struct {
 	threshold uint64
 }
 
-// index returns the number of the client's period that contains time t, and the client's phase.
-// Period n of a client covers the times from n·length - phase to the next one.
+// index returns the number of the client's period that contains time t, and the client's phase: how much earlier its
+// periods begin than at multiples of their length, in nanoseconds, so that not all clients change at once. Period n
+// of a client covers the times from n·length - phase to the next one.
 func (p *periods) index(seed uint64, client int, t int64) (n, phase int64) {
 	phase = int64(keyed.Below(keyed.Hash(seed, keyed.Availability, uint64(client)), uint64(p.length)))
 	return floorDiv(t+phase, p.length), phase

@@ -111,8 +111,8 @@ func (q *quantity) lognormal(clientBits, vary uint64) float64 {
 	return portable.Exp(clientLog + taskLog)
 }
 
-// factor returns the factor by which one task's value differs from the client's own, drawn by the random bits of
-// the task. It is 1 if the quantity does not vary by task.
+// factor returns the factor on the client's own value in one task, drawn by the random bits of the task. It is 1 if the
+// quantity does not vary by task.
 func (q *quantity) factor(bits uint64) float64 {
 	if !q.vary.isSet() {
 		return 1

@@ -21,7 +21,9 @@ func (f *Fleet) Expect(client, steps int, bits Bits) (Durations, error) {
 		Compute:  roundDuration(float64(float64(steps) * step * second)),
 		Upload:   transfer(bits.Up, up),
 	}
-	d = inLongRun(k.slow, d, k.links == nil)
+	// Slowdowns never affect transfers over link traces.
+	transfers := k.links == nil
+	d = inLongRun(k.slow, d, transfers)
 	if err := d.check(steps, bits); err != nil {
 		return d, err
 	}

@@ -105,7 +105,7 @@ func (r *replay) stays(key uint64, client int) []session {
 
 // locate returns the client's trace, the position in it at virtual time t, and the index of the first session that
 // ends after that position. Positions are nanoseconds from the beginning of the trace, which repeats after r.period.
-// r.start is the position at time 0 of a client to which neither spread nor a time zone gives one of its own.
+// At time 0 it is r.start, to which a client's random offset (spread) or that of its time zone is added.
 func (r *replay) locate(seed uint64, client int, t int64) (trace []session, position int64, next int) {
 	// Only clients that draw their trace, their position or their time zone need random bits.
 	key := uint64(0)

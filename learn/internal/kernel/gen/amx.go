@@ -884,6 +884,7 @@ func (k *rowKernel) multiplyChunk() {
 	LEAQ(Mem{Base: k.right, Index: k.rightSpan, Scale: 1}, k.right2)
 	for _, size := range [][2]int{{1, 2}, {1, 1}, {2, 1}, {2, 2}} {
 		name := fmt.Sprintf("multiply%d%d", size[0], size[1])
+		// Before the first of them stands the choice of the one that is needed.
 		if size == [2]int{1, 2} {
 			CMPQ(k.rowsLeft, Imm(16))
 			JLE(LabelRef("low"))

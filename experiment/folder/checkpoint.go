@@ -163,9 +163,10 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 	return err
 }
 
-// checkMagic tells a damaged checkpoint from a file that is none, by its first bytes, head. It
-// returns nil, ErrDamaged or ErrForeign. Zeros are blocks that never reached the disk, and a
-// beginning that is mostly right was right once.
+// checkMagic tells a damaged checkpoint from a file that is none, by its first bytes, head, of which there are as many
+// as checkpointMagic has. It returns nil if all are those of checkpointMagic. It returns ErrDamaged if all are zeros,
+// as in a block that never reached the disk, or if more than half are right: those were all right once. Any other
+// file was never a checkpoint, which is ErrForeign.
 func checkMagic(head []byte) error {
 	same := 0
 	zeros := 0

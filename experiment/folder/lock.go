@@ -21,8 +21,9 @@ const lockFile = ".lock"
 // ErrRunning is wrapped by the error for a folder whose run is still going on.
 var ErrRunning = errors.New("its run is still going on")
 
-// lockFolder keeps other runs out of a folder until the lock is released. It does not wait. The
-// file goes while it is still locked, so that nobody locks one that is about to go.
+// lockFolder keeps other runs out of a folder until the lock is released. It does not wait while another run has the
+// lock: that is an error. To release the lock, its file is removed first and unlocked then, so that no other process
+// can lock a file that is about to be removed.
 func lockFolder(dir string) (release func() error, err error) {
 	path := filepath.Join(dir, lockFile)
 	var attempts int
@@ -33,7 +34,7 @@ func lockFolder(dir string) (release func() error, err error) {
 			return nil, fmt.Errorf("results: %w", err)
 		}
 		if err := filelock.Lock(f); err != nil {
-			// The holder's text is used for the message alone.
+			// The text in the file says who holds the lock. It is used for the message alone.
 			holder, _ := io.ReadAll(io.LimitReader(f, 100))
 			err = errors.Join(err, f.Close())
 			isHeld := errors.Is(err, filelock.ErrLocked)

@@ -130,7 +130,8 @@ func (r *Run) Rounds() (list []round.Report, err error) {
 	return list, nil
 }
 
-// Quality is by what the run's models are compared. It is not known before the first round.
+// Quality returns the metric, or the loss, by which the run's models are compared. It is an error before the first
+// round, when no file has the names of the metrics.
 func (r *Run) Quality() (metric.Quality, error) {
 	list, err := r.Metrics()
 	if err != nil {

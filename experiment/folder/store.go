@@ -33,13 +33,14 @@ type Store struct {
 	// namesUnsynced says that files have been made since the folder was synced.
 	namesUnsynced bool
 
-	// resumed says that the run goes on in a folder that it had before.
+	// resumed says that the run goes on in a folder that it had before, so that its outputs may be there already.
 	resumed bool
-	// checkpointed holds the outputs as they were at the run's checkpoint, by name.
+	// checkpointed holds the lengths and the hashes of the outputs at the checkpoint from which the run goes on, by
+	// name.
 	checkpointed map[string]outputState
 }
 
-// OnDisk is the part of the folder of a run that goes on, on this disk.
+// OnDisk returns the outputs and checkpoints in the folder dir of a run that goes on. disk has the folder.
 func OnDisk(disk Disk, dir string) *Store { return &Store{disk: disk, dir: dir, resumed: true} }
 
 // Path implements [metrics.Folder].
@@ -50,19 +51,19 @@ func (s *Store) Path(name string) string { return filepath.Join(s.dir, name) }
 var ErrUnsynced = errors.New("cannot be brought to the disk")
 
 // Checkpoint brings a checkpoint to the disk in the place of the newest, which
-// becomes the previous one if rotate is set. write writes what the checkpoint holds,
+// becomes the previous one if keepNewest is set. write writes what the checkpoint holds,
 // and is told what the outputs hold.
 //
 // A power cut may undo each step, and those before it since the last sync, in any
 // order. So nothing is named before it is whole on the disk: the outputs and
 // their names come first, then the new file, then its name.
-func (s *Store) Checkpoint(rotate bool, write func(w io.Writer, outputs []FileDigest) error) error {
+func (s *Store) Checkpoint(keepNewest bool, write func(w io.Writer, outputs []FileDigest) error) error {
 	outputs, err := s.sync()
 	if err != nil {
 		return err
 	}
 	err = s.writeCheckpoint(func(w io.Writer) error { return write(w, outputs) })
-	if err == nil && rotate {
+	if err == nil && keepNewest {
 		err = s.disk.Rename(s.Path(CheckpointFile), s.Path(PreviousCheckpointFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil

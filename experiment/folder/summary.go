@@ -292,7 +292,7 @@ func (s *Summary) NoUpdates() bool {
 	return s.Completed && s.Outcomes[round.Accepted] == 0
 }
 
-// Metric is one of Metrics; without values if it is not there.
+// Metric returns the metric of this name in Metrics. If it is not there, the result has the name and no values.
 func (s *Summary) Metric(name string) Metric {
 	if i := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Name == name }); i >= 0 {
 		return s.Metrics[i]
@@ -320,8 +320,8 @@ type Fairness struct {
 	Metrics []MetricFairness `json:"metrics,omitempty"`
 }
 
-// ByMetric is how evenly the model serves clients by a metric, or by the loss; without values if
-// that was not measured.
+// ByMetric returns how evenly the model serves clients by the metric of this name, or by the loss. If that was not
+// measured, the result has the name and no values.
 func (f *Fairness) ByMetric(name string) MetricFairness {
 	switch i := slices.IndexFunc(f.Metrics, func(m MetricFairness) bool { return m.Name == name }); {
 	case i >= 0:
@@ -470,8 +470,9 @@ func Completed(dir string) (*Summary, error) {
 	return s, nil
 }
 
-// Named is the pointer to a text that may not exist: nil for none.
-func Named(s string) *string {
+// TextOrNil returns a pointer to a text, or nil if the text is empty, so that the file has null for a text that does
+// not exist.
+func TextOrNil(s string) *string {
 	if s == "" {
 		return nil
 	}

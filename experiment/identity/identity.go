@@ -59,9 +59,9 @@ type Difference struct {
 // Error implements error.
 func (d *Difference) Error() string { return d.Text }
 
-// Difference compares the identity of earlier work with that of work now. It returns nil if
-// both compute the same bits, else the first part that differs. What is not known by its
-// content on both sides is compared as the configuration writes it.
+// Difference compares the identity of earlier work, begun, with that of work now. It returns nil if
+// both compute the same bits, else the first part that differs. Data and kernel are compared by their digests if both
+// identities have these, and otherwise by what the configurations say of them.
 func (begun *Identity) Difference(now *Identity) *Difference {
 	before := begun.inputs()
 	after := now.inputs()

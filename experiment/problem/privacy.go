@@ -175,10 +175,11 @@ func (p *Data) selectsAll() bool {
 	return c.Cohort >= c.Clients && (!c.DrawsDevices() || c.Cohort >= p.Population())
 }
 
-// changesOthers reports whether one more client in the population may change which others are
-// selected, besides the one whose place it takes. The accountant of privacy then cannot count on a random
-// sample. That is so where some clients are selected by anything but uniform chance, and where clients may be
-// absent or have a battery: a client can make a round longer, and time decides which others are available.
+// changesOthers reports whether one more client in the population may change the rest of a cohort. A client that is
+// selected always takes the place of one other, and the accountant of privacy allows for that. Where it may also
+// change which of the others are selected, the accountant cannot count on a random sample. That is so where some
+// clients are selected by anything but uniform chance, and where clients may be absent or have a battery: a client
+// can make a round longer, and time decides which others are available.
 func (p *Data) changesOthers() bool {
 	c := &p.Config
 	_, uniform := c.Select.(selection.Uniform)

@@ -117,8 +117,8 @@ func (s section) curve(title, y string, value func(*point) float64, quality ...m
 	return panel
 }
 
-// line is the mean over the group's seeds. At each time a seed counts with its last round that had ended
-// by then; the line goes as far as all seeds do.
+// line returns the mean of a value over the group's seeds, against virtual time. At each time a seed counts with its
+// last round that had ended by then. The line ends where the first of the seeds ends.
 func (g *Group) line(value func(*point) float64) figure.Line {
 	runs := make([][]point, len(g.Runs))
 	for i, r := range g.Runs {

@@ -102,6 +102,7 @@ const (
 	SecureStage_SECURE_STAGE_MASKED      SecureStage = 3 // the device has uploaded, and asks for the survivors
 	SecureStage_SECURE_STAGE_SURVIVORS   SecureStage = 4 // its signature of their set
 	SecureStage_SECURE_STAGE_RECOVERY    SecureStage = 5
+	SecureStage_SECURE_STAGE_TRAINED     SecureStage = 6 // before all others where Welcome.secure has a fresh_factor: the device has taken its steps
 )
 
 // Enum value maps for SecureStage.
@@ -113,6 +114,7 @@ var (
 		3: "SECURE_STAGE_MASKED",
 		4: "SECURE_STAGE_SURVIVORS",
 		5: "SECURE_STAGE_RECOVERY",
+		6: "SECURE_STAGE_TRAINED",
 	}
 	SecureStage_value = map[string]int32{
 		"SECURE_STAGE_UNSPECIFIED": 0,
@@ -121,6 +123,7 @@ var (
 		"SECURE_STAGE_MASKED":      3,
 		"SECURE_STAGE_SURVIVORS":   4,
 		"SECURE_STAGE_RECOVERY":    5,
+		"SECURE_STAGE_TRAINED":     6,
 	}
 )
 
@@ -1110,7 +1113,11 @@ type SecureMessage struct {
 	Process       uint64                 `protobuf:"fixed64,3,opt,name=process,proto3" json:"process,omitempty"`                       // as in the device's Join
 	Stage         SecureStage            `protobuf:"varint,4,opt,name=stage,proto3,enum=fedpace.v1.SecureStage" json:"stage,omitempty"`
 	Payload       []byte                 `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
-	Fence         uint64                 `protobuf:"varint,6,opt,name=fence,proto3" json:"fence,omitempty"` // as in Join
+	Fence         uint64                 `protobuf:"varint,6,opt,name=fence,proto3" json:"fence,omitempty"`                             // as in Join
+	DownloadNs    int64                  `protobuf:"varint,7,opt,name=download_ns,json=downloadNs,proto3" json:"download_ns,omitempty"` // these four in stage TRAINED alone, as in Update
+	ComputeNs     int64                  `protobuf:"varint,8,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
+	FirstStepLoss float64                `protobuf:"fixed64,9,opt,name=first_step_loss,json=firstStepLoss,proto3" json:"first_step_loss,omitempty"`
+	Samples       uint64                 `protobuf:"varint,10,opt,name=samples,proto3" json:"samples,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1187,6 +1194,34 @@ func (x *SecureMessage) GetFence() uint64 {
 	return 0
 }
 
+func (x *SecureMessage) GetDownloadNs() int64 {
+	if x != nil {
+		return x.DownloadNs
+	}
+	return 0
+}
+
+func (x *SecureMessage) GetComputeNs() int64 {
+	if x != nil {
+		return x.ComputeNs
+	}
+	return 0
+}
+
+func (x *SecureMessage) GetFirstStepLoss() float64 {
+	if x != nil {
+		return x.FirstStepLoss
+	}
+	return 0
+}
+
+func (x *SecureMessage) GetSamples() uint64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
 // SecureTerms are what a run with secure aggregation asks of a device.
 type SecureTerms struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1199,6 +1234,7 @@ type SecureTerms struct {
 	NoiseClip      float64                `protobuf:"fixed64,7,opt,name=noise_clip,json=noiseClip,proto3" json:"noise_clip,omitempty"`               // norm to which the device shortens its update before it rounds it; 0: no noise
 	NoiseStep      uint64                 `protobuf:"varint,8,opt,name=noise_step,json=noiseStep,proto3" json:"noise_step,omitempty"`                // step of the grid of rounding and noise, in units of 2^-44
 	NoiseDeviation uint64                 `protobuf:"varint,9,opt,name=noise_deviation,json=noiseDeviation,proto3" json:"noise_deviation,omitempty"` // parameter sigma of the discrete Gaussian noise on each value, in steps
+	FreshFactor    uint64                 `protobuf:"varint,10,opt,name=fresh_factor,json=freshFactor,proto3" json:"fresh_factor,omitempty"`         // above 0: a device takes its steps first, and gets the factor of its weight, at most so
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1292,6 +1328,13 @@ func (x *SecureTerms) GetNoiseStep() uint64 {
 func (x *SecureTerms) GetNoiseDeviation() uint64 {
 	if x != nil {
 		return x.NoiseDeviation
+	}
+	return 0
+}
+
+func (x *SecureTerms) GetFreshFactor() uint64 {
+	if x != nil {
+		return x.FreshFactor
 	}
 	return 0
 }
@@ -3421,7 +3464,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
 	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\x12\x16\n" +
-	"\x06secure\x18\x04 \x01(\fR\x06secure\"\xbd\x01\n" +
+	"\x06secure\x18\x04 \x01(\fR\x06secure\"\xbf\x02\n" +
 	"\rSecureMessage\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vtask_digest\x18\x02 \x01(\fR\n" +
@@ -3429,7 +3472,14 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aprocess\x18\x03 \x01(\x06R\aprocess\x12-\n" +
 	"\x05stage\x18\x04 \x01(\x0e2\x17.fedpace.v1.SecureStageR\x05stage\x12\x18\n" +
 	"\apayload\x18\x05 \x01(\fR\apayload\x12\x14\n" +
-	"\x05fence\x18\x06 \x01(\x04R\x05fence\"\x9f\x02\n" +
+	"\x05fence\x18\x06 \x01(\x04R\x05fence\x12\x1f\n" +
+	"\vdownload_ns\x18\a \x01(\x03R\n" +
+	"downloadNs\x12\x1d\n" +
+	"\n" +
+	"compute_ns\x18\b \x01(\x03R\tcomputeNs\x12&\n" +
+	"\x0ffirst_step_loss\x18\t \x01(\x01R\rfirstStepLoss\x12\x18\n" +
+	"\asamples\x18\n" +
+	" \x01(\x04R\asamples\"\xc2\x02\n" +
 	"\vSecureTerms\x12\x1e\n" +
 	"\n" +
 	"neighbours\x18\x01 \x01(\rR\n" +
@@ -3444,7 +3494,9 @@ const file_fedpace_proto_rawDesc = "" +
 	"noise_clip\x18\a \x01(\x01R\tnoiseClip\x12\x1d\n" +
 	"\n" +
 	"noise_step\x18\b \x01(\x04R\tnoiseStep\x12'\n" +
-	"\x0fnoise_deviation\x18\t \x01(\x04R\x0enoiseDeviation\"\xe9\x03\n" +
+	"\x0fnoise_deviation\x18\t \x01(\x04R\x0enoiseDeviation\x12!\n" +
+	"\ffresh_factor\x18\n" +
+	" \x01(\x04R\vfreshFactor\"\xe9\x03\n" +
 	"\aWelcome\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\x04R\x06client\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12\x16\n" +
@@ -3643,14 +3695,15 @@ const file_fedpace_proto_rawDesc = "" +
 	"PHASE_KEYS\x10\x04\x12\x10\n" +
 	"\fPHASE_SHARES\x10\x05\x12\x13\n" +
 	"\x0fPHASE_SURVIVORS\x10\x06\x12\x12\n" +
-	"\x0ePHASE_RECOVERY\x10\a*\xab\x01\n" +
+	"\x0ePHASE_RECOVERY\x10\a*\xc5\x01\n" +
 	"\vSecureStage\x12\x1c\n" +
 	"\x18SECURE_STAGE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11SECURE_STAGE_KEYS\x10\x01\x12\x17\n" +
 	"\x13SECURE_STAGE_SHARES\x10\x02\x12\x17\n" +
 	"\x13SECURE_STAGE_MASKED\x10\x03\x12\x1a\n" +
 	"\x16SECURE_STAGE_SURVIVORS\x10\x04\x12\x19\n" +
-	"\x15SECURE_STAGE_RECOVERY\x10\x05*m\n" +
+	"\x15SECURE_STAGE_RECOVERY\x10\x05\x12\x18\n" +
+	"\x14SECURE_STAGE_TRAINED\x10\x06*m\n" +
 	"\aJobKind\x12\x18\n" +
 	"\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eJOB_KIND_TRAIN\x10\x01\x12\x15\n" +

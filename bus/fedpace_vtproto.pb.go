@@ -759,6 +759,27 @@ func (m *SecureMessage) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Samples != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Samples))
+		i--
+		dAtA[i] = 0x50
+	}
+	if m.FirstStepLoss != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(math.Float64bits(float64(m.FirstStepLoss))))
+		i--
+		dAtA[i] = 0x49
+	}
+	if m.ComputeNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ComputeNs))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.DownloadNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DownloadNs))
+		i--
+		dAtA[i] = 0x38
+	}
 	if m.Fence != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fence))
 		i--
@@ -826,6 +847,11 @@ func (m *SecureTerms) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.FreshFactor != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FreshFactor))
+		i--
+		dAtA[i] = 0x50
 	}
 	if m.NoiseDeviation != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NoiseDeviation))
@@ -2973,6 +2999,18 @@ func (m *SecureMessage) SizeVT() (n int) {
 	if m.Fence != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fence))
 	}
+	if m.DownloadNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.DownloadNs))
+	}
+	if m.ComputeNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ComputeNs))
+	}
+	if m.FirstStepLoss != 0 {
+		n += 9
+	}
+	if m.Samples != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Samples))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3009,6 +3047,9 @@ func (m *SecureTerms) SizeVT() (n int) {
 	}
 	if m.NoiseDeviation != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.NoiseDeviation))
+	}
+	if m.FreshFactor != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FreshFactor))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5851,6 +5892,74 @@ func (m *SecureMessage) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DownloadNs", wireType)
+			}
+			m.DownloadNs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DownloadNs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ComputeNs", wireType)
+			}
+			m.ComputeNs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ComputeNs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstStepLoss", wireType)
+			}
+			var v uint64
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+			m.FirstStepLoss = float64(math.Float64frombits(v))
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Samples", wireType)
+			}
+			m.Samples = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Samples |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6061,6 +6170,25 @@ func (m *SecureTerms) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.NoiseDeviation |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FreshFactor", wireType)
+			}
+			m.FreshFactor = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FreshFactor |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -58,6 +58,8 @@ const (
 	StageMasked    = SecureStage_SECURE_STAGE_MASKED
 	StageSurvivors = SecureStage_SECURE_STAGE_SURVIVORS
 	StageRecovery  = SecureStage_SECURE_STAGE_RECOVERY
+	// StageTrained comes before the others where rounds overlap, although its number is the highest.
+	StageTrained = SecureStage_SECURE_STAGE_TRAINED
 )
 
 // ClientPlan is a plan and its simulated client. The message's subject names the client of its first

@@ -29,9 +29,12 @@ const (
 	ProtocolDiscrete = 8
 	// ProtocolTargets: the device scales targets as Welcome.schema says.
 	ProtocolTargets = 9
+	// ProtocolGroups: with secure aggregation the device takes its steps before it agrees on masks, where rounds
+	// overlap.
+	ProtocolGroups = 10
 
 	// DeviceProtocol is the version of devices of this program.
-	DeviceProtocol = ProtocolTargets
+	DeviceProtocol = ProtocolGroups
 )
 
 // VersionsDiffer reports whether two programs are of different versions. A program that does not

@@ -414,10 +414,14 @@ func (c *checker) secure(s *SecureTerms) {
 	c.number("secure.colluders", int64(s.Colluders), 0, int64(s.Minimum)-2)
 	c.number("secure.shift", int64(s.Shift), 0, maxShift)
 	c.number("secure.max_weight", saturated(s.MaxWeight), 1, MaxDeviceSamples)
+	c.number("secure.fresh_factor", saturated(s.FreshFactor), 0, maxFactor)
 }
 
 // maxShift bounds the exponent of weights in secure aggregation: 2^60 samples.
 const maxShift = 60
+
+// maxFactor bounds the factor of a weight in secure aggregation where rounds overlap.
+const maxFactor = 1 << 20
 
 // Validate checks a device's message in a stage of secure aggregation. The content of its payload is
 // checked by package secagg.
@@ -425,8 +429,12 @@ func (m *SecureMessage) Validate() error {
 	c := checker{message: "secure message"}
 	c.identifier("task", m.Task)
 	c.digest("task_digest", m.TaskDigest)
-	c.number("stage", int64(m.Stage), int64(StageKeys), int64(StageRecovery))
+	c.number("stage", int64(m.Stage), int64(StageKeys), int64(StageTrained))
 	c.number("payload", int64(len(m.Payload)), 0, ChunkBytes)
+	if m.Stage == StageTrained {
+		const notSentYet = 0
+		c.reported(m.DownloadNs, m.ComputeNs, notSentYet, m.FirstStepLoss, m.Samples)
+	}
 	return c.err
 }
 
@@ -506,12 +514,18 @@ func (u *Update) Validate() error {
 		return c.err
 	}
 	c.number("bytes of values in the last message", int64(len(u.Values)+len(u.Packed)), 0, 0)
-	c.durations(u.DownloadNs, u.ComputeNs, u.UploadNs)
-	if u.FirstStepLoss != UnreportedLoss {
-		c.float("first_step_loss", u.FirstStepLoss, 0, MaxDeviceLoss)
-	}
-	c.number("samples", saturated(u.Samples), 0, MaxDeviceSamples)
+	c.reported(u.DownloadNs, u.ComputeNs, u.UploadNs, u.FirstStepLoss, u.Samples)
 	return c.err
+}
+
+// reported checks what a device reports of a task: the durations of its phases in nanoseconds, its first-step loss and
+// its number of samples.
+func (c *checker) reported(download, compute, upload int64, loss float64, samples uint64) {
+	c.durations(download, compute, upload)
+	if loss != UnreportedLoss {
+		c.float("first_step_loss", loss, 0, MaxDeviceLoss)
+	}
+	c.number("samples", saturated(samples), 0, MaxDeviceSamples)
 }
 
 // Fault returns the error of a message that is invalid, or does not fit the messages before it. message

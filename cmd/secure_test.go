@@ -42,24 +42,39 @@ var secureMembers = []string{"d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8"}
 // killed.
 func TestSecureAggregation_CoordinatorIsKilled(t *testing.T) {
 	t.Parallel()
-	points := []killPoint{{round: 2, stage: bus.StageMasked, uploads: true}}
-	for _, stage := range []bus.SecureStage{
+	expectKilled(t, []bus.SecureStage{
 		bus.StageKeys, bus.StageShares, bus.StageMasked, bus.StageSurvivors, bus.StageRecovery,
-	} {
+	})
+}
+
+// The same holds for buffered rounds, in which the devices take their steps before.
+func TestSecureAggregation_BufferedCoordinatorKilled(t *testing.T) {
+	t.Parallel()
+	expectKilled(t, []bus.SecureStage{
+		bus.StageTrained, bus.StageKeys, bus.StageShares, bus.StageMasked, bus.StageSurvivors, bus.StageRecovery,
+	}, "--set", "close={rule: buffered, n: 8}")
+}
+
+// expectKilled compares the model of a run with these flags whose coordinator is killed in each of these stages with
+// that of a run that was never killed.
+func expectKilled(t *testing.T, stages []bus.SecureStage, flags ...string) {
+	t.Helper()
+	points := []killPoint{{round: 2, stage: bus.StageMasked, uploads: true}}
+	for _, stage := range stages {
 		for _, answered := range []bool{false, true} {
 			points = append(points, killPoint{round: 2 + 2*len(points), stage: stage, answered: answered})
 		}
 	}
 	rounds := points[len(points)-1].round + 2
-	undisturbed := playKilled(t, rounds, nil)
-	if killed := playKilled(t, rounds, points); killed != undisturbed {
+	undisturbed := playKilled(t, rounds, nil, flags...)
+	if killed := playKilled(t, rounds, points, flags...); killed != undisturbed {
 		t.Errorf("the model is %s, of a run that was never killed %s", killed, undisturbed)
 	}
 }
 
 // playKilled plays a run of eight devices with so many rounds, the coordinator of which is killed at each of the
 // points, in their order, and resumed. It returns the digest of the last model.
-func playKilled(t *testing.T, rounds int, points []killPoint) string {
+func playKilled(t *testing.T, rounds int, points []killPoint, flags ...string) string {
 	t.Helper()
 	server, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {
@@ -98,10 +113,13 @@ func playKilled(t *testing.T, rounds int, points []killPoint) string {
 	}
 	const name = "killed"
 	dir := filepath.Join(t.TempDir(), "run")
-	coordinator := fedpace(t, "run", "--quiet", "--nats", server.URL(), "--out", dir, "--set", "name="+name,
+	arguments := []string{
+		"run", "--quiet", "--nats", server.URL(), "--out", dir, "--set", "name=" + name,
 		"--set", "task=logistic", "--set", "clients=0", "--set", "cohort=fit", "--set", "schedule.k0=3",
-		"--set", "devices.names=["+strings.Join(secureMembers, ", ")+"]", "--set", fmt.Sprint("stop.rounds=", rounds),
-		"--set", "secure_aggregation.on=true", "--set", "evaluate.every=100")
+		"--set", "devices.names=[" + strings.Join(secureMembers, ", ") + "]", "--set", fmt.Sprint("stop.rounds=", rounds),
+		"--set", "secure_aggregation.on=true", "--set", "evaluate.every=100",
+	}
+	coordinator := fedpace(t, append(arguments, flags...)...)
 	for kills := 0; ; kills++ {
 		start(t, coordinator, func(p *os.Process) {
 			mu.Lock()

@@ -130,6 +130,8 @@ func (c *Config) checkSecure() error {
 	batteries := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
 	attackers := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Attack != nil })
 	hasDevices := len(c.Devices.Names) > 0
+	// Devices that are drawn may fill the places of the simulated clients that a group needs.
+	drawsBeside := c.DrawsDevices() && !c.DevicesAlone()
 	// Each row is a setting that masks do not allow, with the reason and a remedy.
 	for _, conflict := range []struct {
 		refused      bool
@@ -148,8 +150,8 @@ func (c *Config) checkSecure() error {
 			"%d shows single updates: a sum hides those of three or more (raise it)", bufferSize)},
 		{isBuffered && bufferSize > c.Cohort, "close.n", fmt.Sprintf("%d clients wait for each other, and cohort has "+
 			"%d at work (lower it, or raise cohort)", bufferSize, c.Cohort)},
-		{isBuffered && hasDevices, "close", "has clients that take their steps before they agree on masks, and real " +
-			"devices agree first (set all, first, deadline or quorum)"},
+		{isBuffered && drawsBeside, "devices.include", "has devices that are drawn with simulated clients, and too few " +
+			"of either may be at work for a group that masks its updates (set every_round)"},
 		{closing.HasGrace(c.Close), "close.grace", "keeps a round open for updates whose number is not known when " +
 			"masks are made (remove it)"},
 		{closing.UsesLate(c.Late), "late", "counts an update in another round than that of its masks (set drop)"},

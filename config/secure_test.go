@@ -13,6 +13,7 @@ func TestSecureAggregation_Refusals(t *testing.T) {
 		{"compress=top_k", "compress", "mask covers every word"},
 		{"close={rule: buffered, n: 1}", "close.n", "shows single updates"},
 		{"close={rule: buffered, n: 21}", "close.n", "cohort has 20 at work"},
+		{"close={rule: buffered, n: 8}; devices={names: [a, b, c], include: sampled}", "devices.include", "drawn with simulated"},
 		{"aggregate.weights=taken", "aggregate.weights", "not fixed before"},
 		{"aggregate.algorithm=fednova", "aggregate.algorithm", "more of a client than a weighted sum"},
 		{"network.server_upload_mbps=100", "network", "shares a link"},
@@ -20,9 +21,9 @@ func TestSecureAggregation_Refusals(t *testing.T) {
 		{"fleet=[{name: a, weight: 1, attack: {kind: sign_flip}}]", "fleet", "attackers"},
 	} {
 		t.Run(c.key+" "+c.set, func(t *testing.T) {
-			_, err := Load("", []string{
-				"task=femnist", "clients=100", "cohort=20", "schedule.k0=5", "stop.rounds=2", "secure_aggregation.on=true", c.set,
-			})
+			_, err := Load("", append([]string{
+				"task=femnist", "clients=100", "cohort=20", "schedule.k0=5", "stop.rounds=2", "secure_aggregation.on=true",
+			}, strings.Split(c.set, "; ")...))
 			if err == nil {
 				t.Fatal("taken")
 			}

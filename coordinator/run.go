@@ -141,7 +141,11 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if err != nil || checkpoint == nil {
 		return err
 	}
-	return d.devices.Resume(&checkpoint.Machine, checkpoint.Updates, checkpoint.Findings)
+	err = d.devices.Resume(&checkpoint.Machine, checkpoint.Updates, checkpoint.Findings)
+	if err != nil {
+		return err
+	}
+	return d.sendToDevices(ctx, d.machine.Trained(), d.devices.Hold)
 }
 
 // openDevices opens the gateway for the run's real devices, which may join from then on. It tells the
@@ -195,7 +199,13 @@ func (d *driver) loop(ctx context.Context) error {
 	// The event is written in place, since an event is long and there are millions of them.
 	var event round.Event
 	for {
-		if err := d.carryOut(ctx, effects); err != nil || effects.Stopped != nil {
+		if err := d.carryOut(ctx, effects); err != nil {
+			return d.cause(err)
+		}
+		if err := d.saveGroup(effects, &event); err != nil {
+			return err
+		}
+		if err := d.issue(ctx, effects); err != nil || effects.Stopped != nil {
 			return d.cause(err)
 		}
 		due := d.config.Checkpoint.Due
@@ -255,8 +265,8 @@ func (d *driver) applyEvent(ctx context.Context, event *round.Event, found *find
 }
 
 // carryOut carries out those effects of a step of the machine for which the driver need not wait: it sets
-// and cancels timers, reports tasks and rounds to the observer, releases models that no task needs any
-// more, and issues tasks.
+// and cancels timers, reports tasks and rounds to the observer, and releases models that no task needs any
+// more. Then come [driver.issue] and what the machine waits for.
 func (d *driver) carryOut(ctx context.Context, effects *round.Effects) error {
 	for _, timer := range effects.Timers {
 		d.clock.Schedule(timer)
@@ -283,7 +293,30 @@ func (d *driver) carryOut(ctx context.Context, effects *round.Effects) error {
 			return err
 		}
 	}
-	return d.issueTasks(ctx, effects.Tasks)
+	return nil
+}
+
+// saveGroup saves the run's state before real devices learn of it, where they mask updates in groups: that they have a
+// group, or get new tasks since the sum of their group is in the model. A resumed run then never asks a device for a
+// group of another composition, or for a task before its newest one. effects follow from event.
+func (d *driver) saveGroup(effects *round.Effects, event *round.Event) error {
+	changesGroup := len(effects.Mask) > 0 || event.Kind == round.Trained
+	if !changesGroup || !d.devices.MasksInGroups() {
+		return nil
+	}
+	return d.save()
+}
+
+// issue issues the tasks of a step, and has real devices mask their updates in a group.
+func (d *driver) issue(ctx context.Context, effects *round.Effects) error {
+	if err := d.issueTasks(ctx, effects.Tasks); err != nil || len(effects.Mask) == 0 {
+		return err
+	}
+	factors := make([]uint64, len(effects.Mask))
+	for i := range effects.Mask {
+		factors[i] = d.aggregator.FreshnessFactor(effects.Mask[i].Staleness)
+	}
+	return d.devices.BeginGroup(d.machine.Round(), effects.Mask, factors)
 }
 
 // issueTasks sends real devices their tasks, and hands those of simulated clients to the planner. tasks are
@@ -295,18 +328,33 @@ func (d *driver) issueTasks(ctx context.Context, tasks []round.Task) error {
 		return nil
 	}
 	for i := range tasks {
-		task := &tasks[i]
-		if !d.devices.IsDevice(task.Client) {
-			d.planner.unplanned = append(d.planner.unplanned, *task)
+		if !d.devices.IsDevice(tasks[i].Client) {
+			d.planner.unplanned = append(d.planner.unplanned, tasks[i])
 			continue
 		}
+		if err := d.sendToDevices(ctx, tasks[i:i+1], d.devices.Issue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendToDevices makes the messages of tasks of real devices, and calls send for each with its message, the model that it
+// starts from, and whether that model is degraded.
+func (d *driver) sendToDevices(
+	ctx context.Context,
+	tasks []round.Task,
+	send func(task *round.Task, message *bus.Task, base []float32, degraded bool) error,
+) error {
+	for i := range tasks {
+		task := &tasks[i]
 		message := new(bus.Task)
 		d.fillTask(message, task)
 		base, degraded, err := d.aggregator.DeviceTask(ctx, task, message)
 		if err != nil {
 			return err
 		}
-		if err := d.devices.Issue(task, message, base, degraded); err != nil {
+		if err := send(task, message, base, degraded); err != nil {
 			return err
 		}
 	}

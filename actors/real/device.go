@@ -271,9 +271,11 @@ type Device struct {
 	// doneTasks counts the tasks in this run.
 	doneTasks int
 	// identity is the key that signs in secure aggregation, nil as long as it is not drawn. weight is the
-	// weight of the open task there, and lastResult is the result of the last task.
+	// weight of the open task there, group is in which round it is summed, and lastResult is the result of the
+	// last task.
 	identity   ed25519.PrivateKey
 	weight     uint64
+	group      group
 	lastResult *computed
 }
 

@@ -2,8 +2,10 @@ package real
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -28,6 +30,8 @@ type computed struct {
 	base   []float32
 	// words are the weighted update before it is masked, with the device's noise; nil before they are made.
 	words []uint64
+	// factor is that of the words' weight; 0 before they are made.
+	factor uint64
 	// survivors is the set that the device has signed for the task, as numbers of clients; nil if it has
 	// signed none.
 	survivors []uint32
@@ -59,24 +63,35 @@ type SecureStep struct {
 	Stage bus.SecureStage
 	// Answered says that the message of the stage has been answered.
 	Answered bool
-	// Words are the weighted update before it is masked, and Base is the model that it starts from, at the
-	// masked upload; they must not be changed.
-	Words []uint64
-	Base  []float32
+	// Words are the weighted update before it is masked, Weight is the weight that they have, and Base is the model
+	// that the update starts from, at the masked upload; they must not be changed.
+	Words  []uint64
+	Weight uint64
+	Base   []float32
 }
 
-// observe reports a step of secure aggregation in the round of task t to the device's owner, if Observe
-// is set.
+// observe reports a step of secure aggregation to the device's owner, if Observe is set. The round is that in which
+// the update of task t is summed, as far as the device knows it.
 func (w *Device) observe(t *gateway.DeviceTask, s SecureStep) {
 	if w.config.Observe != nil {
-		s.Round = int(t.Task.Round)
+		s.Round = int(cmp.Or(w.group.round, t.Task.Round))
 		w.config.Observe(s)
 	}
+}
+
+// group is the round in which an update is summed, and the factor of the device's weight there. Its zero value is that
+// of a device that has no group yet.
+type group struct {
+	round  uint32
+	factor uint64
 }
 
 // errGivesUp is wrapped by the error of a device that gives a task up: the coordinator has sent what the
 // protocol does not allow, or the steps did not stay finite.
 var errGivesUp = fmt.Errorf("it gives the task up: %w", gateway.ErrUpdateRefused)
+
+// errNotFinite is the error of local steps that did not stay finite.
+var errNotFinite = errors.New("its steps do not stay finite")
 
 // giveUp returns the error of a device that gives task t up for a reason.
 func giveUp(t *gateway.DeviceTask, reason error) error {
@@ -108,7 +123,15 @@ func (w *Device) doSecurely(t *gateway.DeviceTask) error {
 // secureAttempt goes once through all stages of secure aggregation for a task: keys, shares, local
 // steps, upload of the masked update, and recovery of the sum. Each stage needs the coordinator's
 // answer to the one before.
+//
+// Where rounds overlap, the local steps come first, and the device then waits for a group.
 func (w *Device) secureAttempt(t *gateway.DeviceTask) error {
+	w.group = group{round: t.Task.Round, factor: 1}
+	if t.Welcome.Secure.FreshFactor > 0 {
+		if err := w.joinGroup(t); err != nil {
+			return err
+		}
+	}
 	member, err := w.newMember(t)
 	if err != nil {
 		return err
@@ -142,6 +165,56 @@ func (w *Device) secureAttempt(t *gateway.DeviceTask) error {
 	return w.helpRecover(t, member, result)
 }
 
+// joinGroup takes the local steps of a task and reports them without the update. It returns when the task has a group,
+// which it sets in w.group. It refuses a group in which the update would count with another factor than before: from
+// two sums of the same updates, one of which has changed its weight, the coordinator would learn that update.
+func (w *Device) joinGroup(t *gateway.DeviceTask) error {
+	w.group = group{}
+	result, err := w.computeOnce(t)
+	if err != nil {
+		return err
+	}
+	if len(result.update.Values) < len(result.base) {
+		return giveUp(t, errNotFinite)
+	}
+	payload, err := w.send(t, &bus.SecureMessage{
+		Stage:         bus.StageTrained,
+		DownloadNs:    result.update.DownloadNs,
+		ComputeNs:     result.update.ComputeNs,
+		FirstStepLoss: result.update.FirstStepLoss,
+		Samples:       result.update.Samples,
+	})
+	if err != nil {
+		return err
+	}
+	g, err := readGroup(payload, t.Welcome.Secure.FreshFactor)
+	if err != nil {
+		return giveUp(t, err)
+	}
+	if result.words != nil && result.factor != g.factor {
+		return giveUp(t, fmt.Errorf("its weight has the factor %d, and had %d before", g.factor, result.factor))
+	}
+	w.group = g
+	return nil
+}
+
+// readGroup reads what the coordinator says of a task's group: the number of the round in 4 bytes, and the factor of the
+// device's weight in 8, at most largest.
+func readGroup(payload []byte, largest uint64) (group, error) {
+	const length = 4 + 8
+	if len(payload) != length {
+		return group{}, fmt.Errorf("a group of %d bytes, want %d", len(payload), length)
+	}
+	g := group{
+		round:  binary.LittleEndian.Uint32(payload),
+		factor: binary.LittleEndian.Uint64(payload[4:]),
+	}
+	if g.round == 0 || g.factor == 0 || g.factor > largest {
+		return group{}, fmt.Errorf("a group of round %d with the factor %d, want 1 to %d", g.round, g.factor, largest)
+	}
+	return g, nil
+}
+
 // newMember makes this device a member of the secure aggregation of the round of a task. It uses
 // the terms from the run's welcome, and the device's long-term identity, which it makes at first
 // use.
@@ -166,7 +239,7 @@ func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 	if ownLimit := w.config.Samples; ownLimit > 0 {
 		weight = min(weight, ownLimit)
 	}
-	context := secagg.NewContext(t.Run, t.Task.Round)
+	context := secagg.NewContext(t.Run, w.group.round)
 	member, err := secagg.NewClient(rand.Reader, context, terms, w.identity, uint32(t.Welcome.Client), weight)
 	if err != nil {
 		return nil, err
@@ -183,13 +256,16 @@ func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 // if the device must begin with its keys again, and ErrUpdateRefused if it has no part in the round
 // any more.
 func (w *Device) stage(t *gateway.DeviceTask, stage bus.SecureStage, payload []byte) ([]byte, error) {
+	return w.send(t, &bus.SecureMessage{Stage: stage, Payload: payload})
+}
+
+// send sends the coordinator a message of a stage, as [Device.stage] does, for task t.
+func (w *Device) send(t *gateway.DeviceTask, message *bus.SecureMessage) ([]byte, error) {
+	stage := message.Stage
+	message.Task = t.Task.Task
+	message.TaskDigest = t.Task.Digest
 	w.observe(t, SecureStep{Stage: stage})
-	r, err := w.bus.SecureMessage(t.Context, t.Run, &bus.SecureMessage{
-		Task:       t.Task.Task,
-		TaskDigest: t.Task.Digest,
-		Stage:      stage,
-		Payload:    payload,
-	})
+	r, err := w.bus.SecureMessage(t.Context, t.Run, message)
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +288,10 @@ func (w *Device) computeOnce(t *gateway.DeviceTask) (*computed, error) {
 	}
 	ctx := t.Context
 	began := time.Now()
+	// Where rounds overlap no stage comes before the download.
+	if t.Welcome.Secure.FreshFactor > 0 {
+		began = t.Received
+	}
 	w.bus.Phase(bus.Download)
 	params, err := w.bus.Model(ctx, t.Run, bus.DigestFrom(t.Task.ModelDigest))
 	var frozen []float32
@@ -246,7 +326,7 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 	values := result.update.Values
 	// A shorter update stands for local steps that did not stay finite.
 	if len(values) < len(result.base) {
-		return giveUp(t, errors.New("its steps do not stay finite"))
+		return giveUp(t, errNotFinite)
 	}
 	began := time.Now()
 	// Noise is drawn once for a task: the sums of two attempts must not differ by noise alone.
@@ -256,9 +336,15 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 			return giveUp(t, err)
 		}
 		result.words = words
+		result.factor = w.group.factor
 	}
 	words := slices.Clone(result.words)
-	w.observe(t, SecureStep{Stage: bus.StageMasked, Words: words, Base: result.base})
+	w.observe(t, SecureStep{
+		Stage:  bus.StageMasked,
+		Words:  words,
+		Weight: w.weight * result.factor,
+		Base:   result.base,
+	})
 	if err := member.Mask(inbox, words); err != nil {
 		return giveUp(t, err)
 	}
@@ -274,6 +360,11 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 		// A word of 64 bits travels as two values of 32.
 		Values: vector.Append([]float32(nil), vector.Bytes(words)),
 	}
+	// The device has reported its download and its steps already.
+	if t.Welcome.Secure.FreshFactor > 0 {
+		masked.DownloadNs = 0
+		masked.ComputeNs -= result.update.ComputeNs
+	}
 	return w.bus.Send(t.Context, t.Run, masked)
 }
 
@@ -281,7 +372,7 @@ func (w *Device) upload(t *gateway.DeviceTask, member *secagg.Client, inbox []by
 // words that are masked next: one for each parameter, with the device's part of the distributed noise where the
 // terms ask for it.
 func (w *Device) encodeUpdate(terms *bus.SecureTerms, after, base []float32) ([]uint64, error) {
-	share := secagg.Share(w.weight, int(terms.Shift))
+	share := secagg.Share(w.weight*w.group.factor, int(terms.Shift))
 	words := make([]uint64, len(base))
 	grid := gridOf(terms)
 	// Without noise a word is a whole number of the sums' unit or, for a buffer, of the buffer's own unit.

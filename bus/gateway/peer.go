@@ -414,6 +414,8 @@ func (p *peer) checkJoin(m *bus.RawMessage, join *bus.Join) (reason string, err 
 // It is the newest feature of that version: a device of a lower version does not know it.
 func lackingFeature(required uint32) string {
 	switch {
+	case required >= bus.ProtocolGroups:
+		return "secure aggregation in buffered rounds"
 	case required >= bus.ProtocolTargets:
 		return "scaled targets"
 	case required >= bus.ProtocolDiscrete:
@@ -663,7 +665,7 @@ func (p *peer) receiveLast(part *bus.Update, arrived time.Time) (status bus.Stat
 			return p.refuseUpdate(part, arrived, ReasonInvalid, err.Error())
 		}
 	}
-	p.noteDownload(part)
+	p.noteDownload(part.DownloadNs)
 	p.decide(Updated, u, arrived, "")
 	return bus.Accepted, ""
 }

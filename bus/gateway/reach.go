@@ -152,11 +152,15 @@ func (p *peer) linkTime() time.Duration {
 	return max(p.messageTime, p.downloadChunkTime, p.echoes.tasks.slowestTrip, p.echoes.answers.slowestTrip)
 }
 
-// noteDownload takes from the last message of an update how long a chunk of the model was under way.
-func (p *peer) noteDownload(part *bus.Update) {
+// noteDownload takes from the time of a task's download, in nanoseconds, how long a chunk of the model was under way. A
+// masked update that follows a report of its steps has no download any more.
+func (p *peer) noteDownload(took int64) {
+	if took == 0 && p.welcome.GetSecure().GetFreshFactor() > 0 {
+		return
+	}
 	const valueBytes = 4
 	chunks := max(1, (p.params*valueBytes+bus.ChunkBytes-1)/bus.ChunkBytes)
-	p.downloadChunkTime = min(time.Duration(part.DownloadNs)/time.Duration(chunks), maxChunkTime)
+	p.downloadChunkTime = min(time.Duration(took)/time.Duration(chunks), maxChunkTime)
 }
 
 // awaitProgress is called when a device on a quick link has repeated a message and was answered a second time, since

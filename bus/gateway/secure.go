@@ -47,6 +47,13 @@ func (p *peer) onSecure(m *bus.RawMessage) {
 	p.lastHeard = time.Now()
 	p.reportedTask = part.Task
 	p.taskArrived = true
+	if part.Stage == bus.StageTrained {
+		p.noteDownload(part.DownloadNs)
+		// The samples weigh the update, so the credentials limit them.
+		if p.maxSamples > 0 {
+			part.Samples = min(part.Samples, p.maxSamples)
+		}
+	}
 	p.gateway.events.Put(Event{
 		Device:  p.index,
 		Kind:    Secure,

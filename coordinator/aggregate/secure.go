@@ -30,7 +30,7 @@ func (a *Aggregator) weighSecurely(updates []clientUpdate) (weighing, error) {
 	totalWeight := uint64(0)
 	for i := range updates {
 		u := &updates[i]
-		weight := a.secureWeight(u.task.Client, u.task.Task) * a.freshnessFactor(u.task.Staleness)
+		weight := a.secureWeight(u.task.Client, u.task.Task) * a.FreshnessFactor(u.task.Staleness)
 		totalWeight += weight
 		u.share = secagg.Share(weight, terms.Shift)
 		u.weight = u.share
@@ -38,10 +38,10 @@ func (a *Aggregator) weighSecurely(updates []clientUpdate) (weighing, error) {
 	return weighing{scale: math.Ldexp(1, terms.Shift) / float64(totalWeight)}, nil
 }
 
-// freshnessFactor returns the factor, a whole number of at least 1, of the weight of an update that is this
+// FreshnessFactor returns the factor, a whole number of at least 1, of the weight of an update that is this
 // many aggregations old. A fresh update has the factor FreshFactor. A stale one has that times the ratio of
 // the weights that the algorithm gives to it and to a fresh one, rounded.
-func (a *Aggregator) freshnessFactor(staleness int) uint64 {
+func (a *Aggregator) FreshnessFactor(staleness int) uint64 {
 	fresh := a.learning.Secure.FreshFactor
 	if fresh <= 1 || staleness == 0 {
 		return max(1, fresh)

@@ -14,12 +14,12 @@ func TestFreshness_WholeNumbers(t *testing.T) {
 		algorithm: &algorithm.Instance{Algorithm: rule},
 	}
 	for staleness, want := range map[int]uint64{0: 1024, 1: 724, 2: 591, 3: 512, 8: 341, 5_000_000: 1} {
-		if got := a.freshnessFactor(staleness); got != want {
+		if got := a.FreshnessFactor(staleness); got != want {
 			t.Errorf("%d rounds old: %d, want %d", staleness, got, want)
 		}
 	}
 	a.learning.Secure.FreshFactor = 1
-	if got := a.freshnessFactor(0); got != 1 {
+	if got := a.FreshnessFactor(0); got != 1 {
 		t.Errorf("without rounds that overlap the factor is %d, want 1", got)
 	}
 }

@@ -32,6 +32,9 @@ type Devices struct {
 	mu sync.Mutex
 	// open has, by number, the tasks without an answer that was handed out.
 	open map[uint64]*openTask
+	// trained has, by number, the tasks whose devices have taken their steps and wait for a group of secure aggregation:
+	// their first answer was handed out.
+	trained map[uint64]*openTask
 	// answers has the answers that were not handed out yet, in the order of arrival.
 	answers []*Answer
 	// updates has, by task, the updates that may yet count.
@@ -136,13 +139,16 @@ type openTask struct {
 	base         []float32
 	baseDegraded bool
 	device       int
-	// firstSent is the wall time at which the task was sent first.
+	// firstSent is the wall time at which the task was sent first or, where a second answer is awaited, at which its
+	// group began.
 	firstSent time.Time
 	// lastSent is the wall time at which the task was sent last.
 	lastSent time.Time
 	// maybeEarlier is true if the device may have got the task before the run was resumed, from the
 	// coordinator before this one.
 	maybeEarlier bool
+	// groupPart is how far the device is with its part in a group of secure aggregation, where rounds overlap.
+	groupPart
 }
 
 const (
@@ -170,6 +176,7 @@ func Open(ctx context.Context, config Config, run Run) (*Devices, error) {
 		run:              run,
 		opened:           time.Now(),
 		open:             map[uint64]*openTask{},
+		trained:          map[uint64]*openTask{},
 		updates:          map[uint64]*Answer{},
 		knownPresent:     make([]bool, len(config.Names)),
 		banned:           make([]bool, len(config.Names)),
@@ -230,6 +237,8 @@ func protocolFor(config *Config, run *Run, changesSteps bool) uint32 {
 	welcome := config.Welcome
 	// The needs are in the order of their versions, the newest first.
 	switch {
+	case config.Secure != nil && welcome.Secure.GetFreshFactor() > 0:
+		return bus.ProtocolGroups
 	case len(welcome.Schema.GetTargetMean()) > 0:
 		return bus.ProtocolTargets
 	case config.Secure != nil && welcome.Secure.GetNoiseDeviation() > 0:
@@ -438,7 +447,8 @@ func (d *Devices) takeWithin(ctx context.Context, limit time.Duration) error {
 // adds the answer to the record of the run, so that a replay sees the same answers in the same order. It
 // also counts the end of the task against the device's quotas, which may ban the device.
 func (d *Devices) handOut(answer *Answer) (round.Event, error) {
-	if !d.Replay {
+	// The first of two answers has no update, so the second one is recorded.
+	if !d.Replay && !answer.hasNoUpdate() {
 		if err := d.Record.AddAnswer(answer); err != nil {
 			return round.Event{}, err
 		}
@@ -449,16 +459,21 @@ func (d *Devices) handOut(answer *Answer) (round.Event, error) {
 	delete(d.open, answer.Task)
 	d.mu.Unlock()
 	// A replay has no gateway, and takes its bans from the record.
-	if d.gateway != nil {
+	isSecondAnswer := task.group != nil && answer.Kind == round.Planned
+	// The first of two answers has counted already.
+	if d.gateway != nil && !isSecondAnswer {
 		if err := d.countEnd(task, answer.Kind); err != nil {
 			return round.Event{}, err
 		}
 	}
-	switch answer.Kind {
-	case round.Planned:
+	switch {
+	case answer.hasNoUpdate():
+		d.trained[answer.Task] = task
+		task.plan = answer.Plan
+	case answer.Kind == round.Planned:
 		d.updates[answer.Task] = answer
-		d.compareWithClass(task, &answer.Plan)
-	case round.Silent:
+		d.compareWithClass(task, task.wholePlan(&answer.Plan))
+	case answer.Kind == round.Silent:
 		device := answer.Client - d.run.First
 		d.knownPresent[device] = false
 	}
@@ -469,7 +484,7 @@ func (d *Devices) handOut(answer *Answer) (round.Event, error) {
 		Plan:    answer.Plan,
 		Samples: answer.Samples,
 	}
-	if answer.Kind == round.Planned {
+	if answer.Kind == round.Planned && !answer.hasNoUpdate() {
 		event.Stages = d.stagesOf(answer.Client)
 	}
 	return event, nil
@@ -537,8 +552,10 @@ func (d *Devices) takeEvents(ctx context.Context) (err error) {
 			d.notice("Device %s: a message is ignored (%s).", name, event.Text)
 		case gateway.Reconnected:
 			// Messages may have been lost with the connection, so every open task is sent again.
-			for _, o := range d.open {
-				err = errors.Join(err, d.send(o))
+			for _, tasks := range []map[uint64]*openTask{d.open, d.trained} {
+				for _, o := range tasks {
+					err = errors.Join(err, d.send(o))
+				}
 			}
 		}
 	}
@@ -587,7 +604,7 @@ func (d *Devices) takeLeaving(event *gateway.Event) {
 // sendOpen sends a device its open task once more, if it has one, because the device's program was
 // restarted and may have lost the task.
 func (d *Devices) sendOpen(device int) error {
-	if o := d.taskOf(device); o != nil {
+	if o := cmp.Or(d.taskOf(device), d.trainedBy(device)); o != nil {
 		return d.send(o)
 	}
 	return nil
@@ -626,6 +643,10 @@ func (d *Devices) answerFromEvent(event *gateway.Event) *Answer {
 		return answer
 	}
 	answer.Samples = d.countedSamples(event.Device, int(update.Samples))
+	// The download was part of the first answer, if there are two.
+	if o := d.open[update.Task]; o != nil && o.group != nil {
+		answer.Plan.Download = 0
+	}
 	// An algorithm with client states has the next state behind the update's values.
 	if d.run.StateValues > 0 {
 		answer.Values = update.Values[:d.run.Params:d.run.Params]

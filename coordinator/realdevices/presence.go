@@ -308,8 +308,9 @@ func (d *Devices) Resume(state *round.State, pending []Answer, found Findings) e
 		updates[pending[i].Task] = &pending[i]
 	}
 	for _, task := range state.Devices.List {
-		// A task without an answer needs no update, nor does one that an event has given another outcome (Forced).
-		if task.Status == round.TaskIssued || task.Forced != round.Accepted {
+		// A task without an answer needs no update, nor does one that an event has given another outcome (Forced), or
+		// one of which the first of two answers alone has come.
+		if task.Status == round.TaskIssued || task.Forced != round.Accepted || state.IsTrained(task.Task) {
 			continue
 		}
 		a := updates[task.Task]

@@ -21,6 +21,8 @@ import (
 // which devices notice by the status SEND_KEYS. The devices keep the updates that they have computed,
 // and sign one set of survivors for a task, so that the sum is the same.
 //
+// Where rounds overlap, the session is that of a round's group, and devices have taken their steps before (groups.go).
+//
 // All of it happens on the run's goroutine. Messages of devices are events of the gateway, and carry a
 // function that answers them when their stage is over.
 type Secure struct {
@@ -49,6 +51,8 @@ type session struct {
 	signatures []byte
 	// failed says that too few devices were left for the upload, so that the session is over.
 	failed bool
+	// recovered says that the sum is recovered, so that no share is needed any more.
+	recovered bool
 }
 
 // member is one device in a session.
@@ -69,26 +73,35 @@ type member struct {
 // and begins the session if this is the round's first task of a device. It does nothing in a run without
 // secure aggregation.
 func (d *Devices) joinSecureSession(task *round.Task) error {
-	if d.Secure == nil {
+	// Where rounds overlap the device takes its steps first.
+	if d.Secure == nil || d.MasksInGroups() {
 		return nil
 	}
 	if d.session == nil || d.session.round != task.Round {
-		server, err := secagg.NewServer(secagg.NewContext(d.run.Name, uint32(task.Round)), d.Secure.Terms)
-		if err != nil {
+		if err := d.beginSession(task.Round); err != nil {
 			return err
-		}
-		server.MaxWeight = d.maxWeight
-		d.session = &session{
-			round:      task.Round,
-			stage:      bus.StageKeys,
-			server:     server,
-			stageBegan: time.Now(),
-			members:    map[int]*member{},
 		}
 		// A coordinator that is killed in this round must find it in its checkpoint.
 		d.mustSave = true
 	}
 	d.session.members[task.Client-d.run.First] = &member{task: task.Task, taskSent: time.Now()}
+	return nil
+}
+
+// beginSession begins the session of secure aggregation of a round, without members.
+func (d *Devices) beginSession(number int) error {
+	server, err := secagg.NewServer(secagg.NewContext(d.run.Name, uint32(number)), d.Secure.Terms)
+	if err != nil {
+		return err
+	}
+	server.MaxWeight = d.maxWeight
+	d.session = &session{
+		round:      number,
+		stage:      bus.StageKeys,
+		server:     server,
+		stageBegan: time.Now(),
+		members:    map[int]*member{},
+	}
 	return nil
 }
 
@@ -137,6 +150,9 @@ func (d *Devices) stagesOf(client int) *round.Stages {
 // once every message of it has arrived. event is the gateway's; it has the message, and its Reply answers
 // the device.
 func (d *Devices) takeSecure(event *gateway.Event) {
+	if d.takeBeforeGroup(event) {
+		return
+	}
 	session := d.session
 	var sender *member
 	if session != nil {
@@ -214,7 +230,9 @@ func (d *Devices) takeInStage(sender *member, event *gateway.Event) {
 	case bus.StageSurvivors:
 		err = session.server.Signature(client, message.Payload)
 	case bus.StageRecovery:
-		_, err = session.server.Reveal(client, message.Payload)
+		if !session.recovered {
+			_, err = session.server.Reveal(client, message.Payload)
+		}
 	}
 	// A device whose message is refused ends its task, so the stage does not wait for it.
 	if err != nil {
@@ -438,6 +456,7 @@ func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int
 	if err != nil {
 		return nil, losses, err
 	}
+	session.recovered = true
 	if recovered > 0 {
 		d.notice("Round %d: the sum was recovered without %d of its devices.", session.round, recovered)
 	}

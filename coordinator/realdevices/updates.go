@@ -50,8 +50,8 @@ func (d *Devices) checkUpdate(update *bus.DeviceUpdate) error {
 	if task == nil {
 		return fmt.Errorf("task %d is not open", update.Task)
 	}
-	if update.FirstStepLoss == bus.UnreportedLoss && d.Losses != "" {
-		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
+	if err := d.checkLoss(update); err != nil {
+		return err
 	}
 	if d.Secure != nil {
 		// The values are masked, so nothing but the durations can be checked.
@@ -85,6 +85,14 @@ func (d *Devices) checkUpdate(update *bus.DeviceUpdate) error {
 	}
 	if n := math.Sqrt(portable.SquaredDistance(values[:d.run.Trainable], base[:d.run.Trainable])); n > d.NormLimit {
 		return fmt.Errorf("the update's norm is %.3g, the limit is %g", n, d.NormLimit)
+	}
+	return nil
+}
+
+// checkLoss returns an error if a device's report lacks a loss that the run needs.
+func (d *Devices) checkLoss(u *bus.DeviceUpdate) error {
+	if u.FirstStepLoss == bus.UnreportedLoss && d.Losses != "" {
+		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
 	}
 	return nil
 }
@@ -192,6 +200,7 @@ func (d *Devices) ForgetUpdates(tasks []round.Task) {
 func (d *Devices) ForgetUnaccepted(e *round.TaskReport) {
 	if d.IsDevice(e.Client) && e.Outcome != round.Accepted {
 		delete(d.updates, e.Task)
+		d.endTrained(e.Task)
 	}
 }
 

@@ -74,16 +74,23 @@ func (c *clients) beginTask(client int) {
 // endTask frees the client of a task that has this outcome, and subtracts what the task has used from the
 // client's battery. A client that is held stays busy if its update counts, until release is called.
 func (c *clients) endTask(t *TaskState, o Outcome) {
-	if !c.config.Holds || o != Accepted {
+	if o != Accepted || !c.holds(int(t.Client)) {
 		c.busy.Remove(int(t.Client))
 	}
 	c.batteries.discharge(t, c.step.now)
 }
 
+// holds reports whether a client gets no task while its last update waits for a round to take it. A real device that
+// masks its update in a group is held, as it takes part in the recovery of the sum.
+func (c *clients) holds(client int) bool {
+	_, isDevice := c.device(client)
+	return c.config.Holds || isDevice && c.config.masksInGroups()
+}
+
 // release frees the client of an accepted task, whose update is in the model now or does not count after
 // all.
 func (c *clients) release(t *TaskState) {
-	if c.config.Holds {
+	if c.holds(int(t.Client)) {
 		c.busy.Remove(int(t.Client))
 	}
 }
@@ -148,6 +155,14 @@ func (c *clients) forceOutcome(task *TaskState, event *Event, deadline Time) err
 func (c *clients) noteTask(t *TaskState, e *Event) {
 	if i, ok := c.device(int(t.Client)); ok {
 		c.devices[i].noteTask(t, e)
+	}
+}
+
+// noteSamples notes how many samples a device has, by the first of two answers to a task. The second one shows how fast
+// it is.
+func (c *clients) noteSamples(t *TaskState, e *Event) {
+	if i, ok := c.device(int(t.Client)); ok {
+		c.devices[i].setSamples(e.Samples)
 	}
 }
 

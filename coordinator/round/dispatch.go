@@ -49,11 +49,18 @@ func (m *Machine) handle(event *Event) error {
 	case Queried:
 		return m.lossesQueried(event.Losses)
 	case Joined, Departed:
+		if event.Kind == Departed {
+			m.loseTrained(event.Client)
+		}
 		return m.clients.setPresence(event)
 	case ClientsJoined:
 		// If none of the devices that have joined can be selected, the machine keeps waiting.
 		if m.phase != WaitingForClients {
 			return fmt.Errorf("round: devices have gathered while the machine was %v", m.phase)
+		}
+		// Those that have left meanwhile wait for no group any more.
+		if err := m.formGroup(); err != nil {
+			return err
 		}
 		return m.fillSlots()
 	}

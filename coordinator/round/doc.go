@@ -37,6 +37,7 @@
 //	slots.go              clients are given tasks, or waited for
 //	outcomes.go           tasks end; those of earlier rounds
 //	sites.go              sites that add up before they send
+//	secure.go             the stages of secure aggregation; secure_sites.go, secure_devices.go
 //	overlap.go            clients that work on while updates are sent
 //
 // The parts of a machine know nothing of it:

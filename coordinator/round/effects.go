@@ -17,6 +17,10 @@ type Effects struct {
 	Timers []Timer
 	Cancel []uint64
 
+	// Mask are tasks of real devices that have taken their steps. Together they are those of the round's group of
+	// secure aggregation: they agree on masks and upload now. Then comes an event for each, as for a new task.
+	Mask []Task
+
 	// Query are candidates, each of whose losses on the newest model is to be found. Then comes
 	// Queried.
 	Query []Task
@@ -50,6 +54,7 @@ func (e *Effects) reset() {
 	e.Tasks = e.Tasks[:0]
 	e.Timers = e.Timers[:0]
 	e.Cancel = e.Cancel[:0]
+	e.Mask = e.Mask[:0]
 	e.Query = e.Query[:0]
 	e.Train = e.Train[:0]
 	e.Release = e.Release[:0]
@@ -83,7 +88,7 @@ type Task struct {
 	BatchPart float64
 	// Start is when the task is issued.
 	Start Time
-	// Staleness is the number of aggregations since the base model. It is set in Effects.Train
+	// Staleness is the number of aggregations since the base model. It is set in Effects.Train and Effects.Mask
 	// alone, and is 0 unless rounds overlap or late updates are used.
 	Staleness int
 	// Joules is what the client's battery holds, 0 if it has none. It is set in Effects.Tasks alone.

@@ -44,6 +44,7 @@ func (m *Machine) State() State {
 		state.Waiting = m.secure.ungrouped
 		state.Ready = m.secure.ready
 		state.InGroup = m.secure.openTasks
+		state.Masking = m.secure.masking
 	}
 	if m.transfers != nil {
 		state.Transfer = m.transfers.timer
@@ -113,8 +114,8 @@ func (m *Machine) deriveFromTasks(remaining []fairshare.Work) {
 			if m.config.Train && !m.isStale(task.Model) {
 				m.tasks.tasksByVersion[task.Model]++
 			}
-			// With Holds a client gets no task while its last update waits to be taken.
-			if m.config.Holds && task.Status == TaskAccepted {
+			// A client that is held gets no task while its last update waits to be taken.
+			if task.Status == TaskAccepted && m.clients.holds(int(task.Client)) {
 				m.clients.busy.Add(int(task.Client))
 			}
 			if !task.underWay() {
@@ -131,6 +132,7 @@ func (m *Machine) deriveFromTasks(remaining []fairshare.Work) {
 			remaining = m.resume(task, remaining)
 		}
 	}
+	m.unplanned += m.secure.awaited()
 	for i := range m.candidates.list {
 		t := &m.candidates.list[i]
 		remaining = m.resume(t, remaining)
@@ -202,6 +204,7 @@ func (m *Machine) Pending() *Effects {
 				}
 			}
 		}
+		m.requestMasks()
 	case Querying:
 		m.candidates.query(m.config.Train)
 	case Training:

@@ -200,7 +200,7 @@ func (m *Machine) runBegins() bool {
 // or, in a run of devices alone, for a device to join. If no client is at work and none will ever be
 // available, the round closes with the updates that it has; without any the run ends.
 func (m *Machine) awaitClients() error {
-	if m.tasks.outstanding() == 0 && m.sampling.excludesAll() {
+	if !m.taskWillEnd() && m.sampling.excludesAll() {
 		return m.endWithoutClients(Excluded)
 	}
 	if err := m.awaitAvailability(); err != nil {
@@ -208,7 +208,7 @@ func (m *Machine) awaitClients() error {
 	}
 	switch {
 	// A timer is set for the next change of availability, or the end of a task will come.
-	case m.availabilityTimer != noTimer, m.tasks.outstanding() > 0:
+	case m.availabilityTimer != noTimer, m.taskWillEnd():
 		return nil
 	// The run has real devices alone, and one of them may still join.
 	case m.config.Clients == 0:
@@ -241,6 +241,8 @@ func (m *Machine) taskPlanned(event *Event) error {
 	case int(task.Client) != event.Client:
 		m.effects.Ignored = "plan for another client's task"
 		return nil
+	case m.secure.awaits(event.Task):
+		return m.taskMasked(task, event)
 	case task.Status != TaskIssued:
 		m.effects.Ignored = "repeated plan"
 		return nil
@@ -255,13 +257,21 @@ func (m *Machine) taskPlanned(event *Event) error {
 		}
 	}
 	m.adjustPlan(&event.Plan)
-	m.clients.noteTask(task, event)
+	if m.masksInGroup(task) && event.Kind == Planned {
+		m.clients.noteSamples(task, event)
+	} else {
+		m.clients.noteTask(task, event)
+	}
 	m.subtractOverlap(task, &event.Plan)
 	if m.secure != nil && !m.candidates.underWay() {
 		m.joinSecure(task, event)
 	}
 	task.setPlan(&event.Plan)
-	// The round continues when the last of the expected plans has arrived.
+	return m.planArrived()
+}
+
+// planArrived counts a plan that has arrived. The round continues when it is the last of those that are expected.
+func (m *Machine) planArrived() error {
 	m.unplanned--
 	switch {
 	case m.unplanned > 0:
@@ -346,8 +356,16 @@ func (m *Machine) lossesQueried(losses []float64) error {
 // a timer for its end or, where clients share bandwidth, begins its first transfer. It does so in the order
 // of the tasks' numbers, so that the history of the run does not depend on the order in which plans arrive.
 func (m *Machine) placeTasks() error {
-	if m.secure != nil && !m.roundsOverlap() {
+	switch {
+	case m.secure == nil:
+	case !m.roundsOverlap():
 		m.setUpSecure()
+	// The real devices of the group have masked their updates.
+	case m.secure.masking:
+		m.secure.masking = false
+		if err := m.startGroup(); err != nil {
+			return err
+		}
 	}
 	sharesTransfers := m.transfers != nil && !m.config.sitesAddUp()
 	const isCandidate = false
@@ -503,7 +521,7 @@ func (m *Machine) completeTask(task *TaskState, drops bool) error {
 	// With secure aggregation of rounds that overlap the local steps are done, and the client waits for
 	// a group to agree on masks with.
 	if m.waitsForGroup(task, drops) {
-		return m.formGroup()
+		return m.clientReady()
 	}
 	late := m.isLate(task)
 	o := m.outcomeOf(task, drops)

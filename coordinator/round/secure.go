@@ -22,7 +22,8 @@ import (
 // Where rounds overlap a client takes its local steps first and then waits. As soon as as many wait as
 // close a round they are its members, and go through all stages together: they agree on masks when
 // nobody can be late any more, and each update is the difference from its own base model. One such group
-// is under way at a time.
+// is under way at a time. A real device answers its task in two parts there: that it has taken its steps, and
+// then its part in the group (secure_devices.go).
 type Secure struct {
 	// Neighbours, Threshold, Colluders and Minimum are the terms of package secagg.
 	Neighbours int
@@ -40,6 +41,9 @@ type Secure struct {
 	// Connected reports whether members sign a set of survivors, which is in the order of the ring: none
 	// signs one that could fall apart (secagg.Terms.CheckConnected). Nil means that they sign any.
 	Connected func(survives []bool) bool
+	// DeviceMinimum is the smallest number of real devices that mask their updates among each other: where rounds
+	// overlap, a group has as many or none. It does not matter without devices.
+	DeviceMinimum int
 	// OfSite returns these terms for a site that asks this many clients, where sites add up updates: each own
 	// round of a site is a secure aggregation among its clients. Its own OfSite is nil.
 	OfSite func(members int) *Secure
@@ -104,6 +108,8 @@ type SecureMember struct {
 	// first two stages where rounds overlap.
 	Work   Time
 	Upload Time
+	// Awaited says that the member is a real device whose part in the group is not known yet.
+	Awaited bool
 }
 
 // workBeforeUpload returns how long the member works before the upload of its update: its whole task, where
@@ -126,6 +132,9 @@ type secure struct {
 	ready     []uint64
 	// openTasks is the number of tasks of the group that have no outcome yet.
 	openTasks int
+	// masking says that the group has real devices, which mask their updates now: its stages are placed on the
+	// clock when their answers are here.
+	masking bool
 }
 
 // newSecure makes the machine's part for secure aggregation from a state. It is nil in a run
@@ -141,6 +150,7 @@ func newSecure(c *Secure, s *State) *secure {
 		ungrouped:     s.Waiting,
 		ready:         s.Ready,
 		openTasks:     s.InGroup,
+		masking:       s.Masking,
 	}
 }
 
@@ -171,13 +181,20 @@ func (s *secure) add(task uint64, stages *Stages, plan *Plan) {
 
 // joinSecure makes the client of task t, whose plan is in event e, a member of the round's secure
 // aggregation or, where rounds overlap, one of those that do their local steps before they join a group. A
-// device that has not finished the first stages has no e.Stages, and never joins a group.
+// device whose steps have come to nothing joins none.
 func (m *Machine) joinSecure(t *TaskState, e *Event) {
-	if m.roundsOverlap() && e.Stages != nil {
+	switch {
+	case !m.roundsOverlap():
+		m.secure.add(t.Task, e.Stages, &e.Plan)
+	// The upload of a device is part of its second answer.
+	case m.masksInGroup(t):
+		e.Plan.Upload = 0
+		if e.Kind == Planned {
+			m.secure.addUngrouped(t.Task, nil, &e.Plan)
+		}
+	default:
 		m.secure.addUngrouped(t.Task, e.Stages, &e.Plan)
-		return
 	}
-	m.secure.add(t.Task, e.Stages, &e.Plan)
 }
 
 // find returns the member of the round that has the task with this number, nil if there is none.
@@ -512,15 +529,18 @@ func (m *Machine) startUpload(t *TaskState, member *SecureMember, from Time) {
 // addUngrouped adds a client that does its local steps and then waits for a group, where rounds overlap. plan
 // is cut to the download and the local steps, after which the task's timer falls due, and keeps its dropout
 // only if that falls into them. The member keeps the upload and the dropout of the whole plan, for the time when
-// its group exchanges secrets. The list stays sorted by task.
+// its group exchanges secrets. stages are nil for a real device, which has done none of them. The list stays sorted
+// by task.
 func (s *secure) addUngrouped(task uint64, stages *Stages, plan *Plan) {
 	member := SecureMember{
-		Task:      task,
-		Leaves:    stays,
-		Work:      plan.Total(),
-		Upload:    plan.Upload,
-		Stages:    *stages,
-		HasStages: true,
+		Task:   task,
+		Leaves: stays,
+		Work:   plan.Total(),
+		Upload: plan.Upload,
+	}
+	if stages != nil {
+		member.Stages = *stages
+		member.HasStages = true
 	}
 	if plan.Drops {
 		member.Leaves = plan.Dropout
@@ -559,8 +579,8 @@ func (m *Machine) waitsForGroup(task *TaskState, drops bool) bool {
 	if _, hasNoGroup := slices.BinarySearchFunc(secure.ungrouped, task.Task, byTask); !hasNoGroup {
 		return false
 	}
-	// A client that drops out during its local steps joins no group.
-	if drops {
+	// A client that drops out during its local steps joins no group, nor does a device that was lost since.
+	if drops || task.Forced != Accepted {
 		secure.takeUngrouped(task.Task)
 		return false
 	}
@@ -578,51 +598,69 @@ func (m *Machine) formGroup() error {
 		return nil
 	}
 	m.endStaleReady()
-	n := m.groupSize()
-	if n == 0 {
+	chosen := m.chooseGroup()
+	if len(chosen) == 0 {
 		return nil
 	}
 	// Members are in the order of their tasks.
-	chosen := slices.Sorted(slices.Values(secure.ready[:n]))
-	secure.ready = slices.Clone(secure.ready[n:])
+	slices.Sort(chosen)
+	inGroup := func(task uint64) bool {
+		_, found := slices.BinarySearch(chosen, task)
+		return found
+	}
+	secure.ready = slices.DeleteFunc(slices.Clone(secure.ready), inGroup)
 	for _, task := range chosen {
 		x, _ := secure.takeUngrouped(task)
 		secure.members = append(secure.members, x)
 	}
-	secure.openTasks = n
+	secure.openTasks = len(chosen)
+	if m.askToMask() {
+		return nil
+	}
+	return m.startGroup()
+}
+
+// startGroup has the members of the group go through the stages of keys and shares from now on, and places the ends of
+// their tasks, which are those of their uploads, on the clock.
+func (m *Machine) startGroup() error {
 	// They have taken their local steps already.
 	m.exchangeSecrets(m.now, (*SecureMember).workBeforeUpload)
 	// The timers of their tasks fell due with the local steps, and are set anew for the uploads.
-	for _, task := range chosen {
-		if err := m.placeTask(m.tasks.find(task)); err != nil {
+	for i := range m.secure.members {
+		if err := m.placeTask(m.tasks.find(m.secure.members[i].Task)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endStaleReady ends as late the tasks of clients that have done their local steps and wait for a group, if
-// their base model has meanwhile become too old. The time that they have waited counts as their upload.
+// endStaleReady ends the tasks of clients that have done their local steps and wait for a group, if their update
+// cannot count any more: as late if their base model has meanwhile become too old, and as lost if they are devices
+// that have left. The time that they have waited counts as their upload.
 func (m *Machine) endStaleReady() {
 	secure := m.secure
 	for _, task := range slices.Clone(secure.ready) {
 		t := m.tasks.find(task)
-		if !m.isStale(t.Model) {
+		outcome := t.Forced
+		if m.isStale(t.Model) {
+			outcome = Late
+		}
+		// Forced is Accepted unless an event has settled another outcome before.
+		if outcome == Accepted {
 			continue
 		}
 		secure.ready = slices.DeleteFunc(secure.ready, func(other uint64) bool { return other == task })
 		secure.takeUngrouped(task)
 		t.Timer = noTimer
 		t.Upload = m.now - (t.Start + t.Download + t.Compute)
-		m.setOutcome(t, Late)
+		m.setOutcome(t, outcome)
 	}
 }
 
-// groupSize returns the smallest number of updates with which the closing rule closes a round, or 0 if
-// fewer clients are ready. A rule that closes with some number also closes with more, so the number can be
-// searched by halves.
-func (m *Machine) groupSize() int {
-	waiting := len(m.secure.ready)
+// groupSize returns the smallest number of updates with which the closing rule closes a round, or 0 if that is more
+// than the number of clients that wait. A rule that closes with some number also closes with more, so the number can
+// be searched by halves.
+func (m *Machine) groupSize(waiting int) int {
 	n := sort.Search(waiting+1, func(n int) bool {
 		return n > 0 && m.overlapping.Close(closing.Standing{Cohort: m.config.Cohort, Accepted: n})
 	})

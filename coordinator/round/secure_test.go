@@ -463,8 +463,16 @@ func buffered(tasks []drawnClient, slots, n, rounds int, terms Secure) (list []e
 }
 
 // playBuffered plays rounds that overlap on a machine, which at some steps is replaced by one restored from its state,
-// and returns their reports.
-func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n, rounds int, terms Secure) (list []Report) {
+// and returns their reports. With devices its clients are real devices, none of which leaves: they answer once they
+// have taken their steps, and again in their group.
+func playBuffered(
+	t *testing.T,
+	random *rand.Rand,
+	tasks []drawnClient,
+	slots, n, rounds int,
+	terms Secure,
+	devices bool,
+) (list []Report) {
 	t.Helper()
 	config := Config{
 		Seed:    1,
@@ -478,12 +486,20 @@ func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n
 		Secure:  &terms,
 		Stop:    Limits{Rounds: rounds},
 	}
+	firstTask := uint64(1)
+	if devices {
+		config.Devices = Devices{Count: config.Clients, Sampled: true, Liveness: 1}
+		config.Clients = 0
+		firstTask = FirstDeviceTask
+	}
 	m, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var timers []Timer
 	var asked []Task
+	// grouped are the tasks of devices that were asked for their part in a group.
+	var grouped []uint64
 	step := func(e Event) {
 		out, err := m.Step(e)
 		if err != nil {
@@ -491,6 +507,10 @@ func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n
 		}
 		timers = append(timers, out.Timers...)
 		asked = append(asked, slices.Clone(out.Tasks)...)
+		for _, task := range out.Mask {
+			grouped = append(grouped, task.Task)
+			asked = append(asked, task)
+		}
 		if out.Report != nil {
 			list = append(list, *out.Report)
 		}
@@ -502,6 +522,9 @@ func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n
 			t.Fatal(err)
 		}
 	}
+	for client := range config.Devices.Count {
+		step(Event{Kind: Joined, Client: client})
+	}
 	step(Event{Kind: Started})
 	for len(list) < rounds {
 		// Plans come in any order.
@@ -509,7 +532,15 @@ func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n
 			i := random.IntN(len(asked))
 			task := asked[i]
 			asked = slices.Delete(asked, i, i+1)
-			step(tasks[task.Task-1].plans(task))
+			plan := tasks[task.Task-firstTask].plans(task)
+			switch {
+			case !devices:
+			case slices.Contains(grouped, task.Task):
+				plan.Plan = Plan{Upload: plan.Plan.Upload}
+			default:
+				plan.Stages = nil
+			}
+			step(plan)
 		}
 		if len(list) == rounds {
 			break
@@ -527,7 +558,7 @@ func playBuffered(t *testing.T, random *rand.Rand, tasks []drawnClient, slots, n
 }
 
 // A hundred drawn runs of buffered rounds take as long as the simulation above says, with clients that leave
-// in their steps, in any stage and in the recovery.
+// in their steps, in any stage and in the recovery; and without such ones also where the clients are real devices.
 func TestSecure_TimingOfBufferedRounds(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 1))
 	const rounds = 6
@@ -536,6 +567,10 @@ func TestSecure_TimingOfBufferedRounds(t *testing.T) {
 		n := 3 + random.IntN(6)
 		slots := n + random.IntN(8)
 		share := random.Float64() * 0.4
+		devices := random.IntN(4) == 0
+		if devices {
+			share = 0
+		}
 		tasks := make([]drawnClient, 2000)
 		for i := range tasks {
 			draw := func() Time { return Time(1 + random.Int64N(1_000_000_000)) }
@@ -555,12 +590,14 @@ func TestSecure_TimingOfBufferedRounds(t *testing.T) {
 		terms := Secure{Neighbours: 2 + 2*random.IntN(3), Minimum: 3}
 		terms.Threshold = 2 + random.IntN(terms.Neighbours-1)
 		want := buffered(tasks, slots, n, rounds, terms)
-		for i, r := range playBuffered(t, random, tasks, slots, n, rounds, terms) {
+		for i, r := range playBuffered(t, random, tasks, slots, n, rounds, terms, devices) {
 			got := reportedRound(r)
 			if got != want[i] {
 				t.Fatalf("%d of %d clients, terms %+v, round %d:\n got %+v\nwant %+v", n, slots, terms, i+1, got, want[i])
 			}
 			switch {
+			case devices:
+				kinds["devices"]++
 			case got.refused > 0:
 				kinds["not recovered"]++
 			case got.unrecovered > 0:
@@ -573,7 +610,7 @@ func TestSecure_TimingOfBufferedRounds(t *testing.T) {
 		}
 	}
 	t.Log(kinds)
-	for _, kind := range []string{"not recovered", "refused before the uploads", "recovered", "nobody left"} {
+	for _, kind := range []string{"not recovered", "refused before the uploads", "recovered", "nobody left", "devices"} {
 		if kinds[kind] < 10 {
 			t.Errorf("only %d rounds of the kind %q were drawn", kinds[kind], kind)
 		}

@@ -67,6 +67,9 @@ type State struct {
 	Waiting []SecureMember
 	Ready   []uint64
 	InGroup int
+	// Masking says that real devices of the group mask their updates, so that the group's stages are not on the
+	// clock yet.
+	Masking bool
 	// Stop sums up the rounds that were reported. It has a reason once the run is to stop. Its
 	// evaluation is the newest one.
 	Stop Stop

@@ -81,8 +81,7 @@ func (c *Config) knowsSpeeds() bool {
 }
 
 // validateSecure returns an error if secure aggregation cannot work with the other rules of the run: late
-// updates, overlapping local steps, shared transfers of clients or batteries, and real devices in rounds that
-// overlap.
+// updates, overlapping local steps, and shared transfers of clients or batteries.
 func (c *Config) validateSecure() error {
 	secure := c.Secure
 	if secure == nil {
@@ -91,8 +90,6 @@ func (c *Config) validateSecure() error {
 	switch {
 	case c.Overlap > 0, closing.UsesLate(c.Late):
 		return errors.New("round: secure aggregation needs updates that count in the round of their masks")
-	case closing.Overlaps(c.Closing) && c.Devices.Count > 0:
-		return errors.New("round: secure aggregation of rounds that overlap goes without devices")
 	case closing.HasGrace(c.Closing):
 		return errors.New("round: secure aggregation needs rounds that close with their last update, without grace")
 	// Where sites add up, the transfers that share links are those of the sites.

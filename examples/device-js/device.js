@@ -48,8 +48,9 @@ const declined = new Set(); // runs that the device has left
 // The run that it has joined: {name, welcome, beat, arrived}, and of echoes the number of the last that it has asked
 // for, when that was, and how many it has asked for since the last message: {echo, echoAsked, unechoed}.
 let run;
-// The task at work, or the last one: {name, asked, ended, done, signed}. done is what its steps led to, in case
-// the run asks again; signed are the clients of the set of survivors that it has signed.
+// The task at work, or the last one: {name, asked, ended, done, words, factor, signed}. done is what its steps led to,
+// in case the run asks again; words are its update before it is masked, with a weight that has this factor; signed are
+// the clients of the set of survivors that it has signed.
 let job;
 let working = { task: 0, phase: "PHASE_UNSPECIFIED" };
 class Again extends Error {} // the coordinator was started again: the stages begin anew
@@ -118,7 +119,7 @@ function askEcho() {
 }
 
 const joining = (name) => encode("Join", {
-  name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, protocol: 8, process: self,
+  name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, protocol: 10, process: self,
   fence: fence(name), heedsFences: true,
 });
 
@@ -186,7 +187,7 @@ async function train(mine, task, arrived) {
 }
 
 // send sends an update: chunks of its values, then how long it all took.
-async function send(mine, task, values) {
+async function send(mine, task, values, { downloadNs, computeNs } = mine.done) {
   working.phase = "PHASE_UPLOAD";
   const bytes = Buffer.from(values.buffer); // this machine's order of bytes is little-endian
   const chunks = Math.ceil(bytes.length / CHUNK);
@@ -196,7 +197,7 @@ async function send(mine, task, values) {
     if (chunk < chunks) {
       message.values = bytes.subarray(chunk * CHUNK, (chunk + 1) * CHUNK);
     } else {
-      const { downloadNs, computeNs, loss } = mine.done;
+      const { loss } = mine.done;
       mine.done.uploadNs ??= Number(now() - started);
       Object.assign(message, { downloadNs, computeNs, uploadNs: mine.done.uploadNs, firstStepLoss: loss, samples: madeUp.samples });
     }
@@ -207,26 +208,50 @@ async function send(mine, task, values) {
 }
 
 // stage sends the message of a stage of secure aggregation, and returns what the stage led to.
-async function stage(mine, task, name, payload) {
-  working.phase = { KEYS: "PHASE_KEYS", SHARES: "PHASE_SHARES", RECOVERY: "PHASE_RECOVERY" }[name] ?? "PHASE_SURVIVORS";
-  const message = { task: task.task, taskDigest: task.digest, stage: STAGE[`SECURE_STAGE_${name}`], payload };
+async function stage(mine, task, name, payload, report) {
+  working.phase = { KEYS: "PHASE_KEYS", SHARES: "PHASE_SHARES", RECOVERY: "PHASE_RECOVERY", TRAINED: "PHASE_COMPUTE" }[name] ?? "PHASE_SURVIVORS";
+  const message = { task: task.task, taskDigest: task.digest, stage: STAGE[`SECURE_STAGE_${name}`], payload, ...report };
   return (await ask(mine, "update.secure", "SecureMessage", message)).secure;
 }
 
 // wordsOf has the weighted update of a task as words, with the device's noise where the run asks for it.
 function wordsOf({ model, start }, weight, { shift, noiseClip: clip, noiseStep: step, noiseDeviation: deviation }) {
-  return deviation > 0 ? noisy(model, start, shift, { clip, step, deviation }) : weighted(model, start, weight, shift);
+  return deviation > 0 ? noisy(model, start, shift, { clip, step, deviation, weight }) : weighted(model, start, weight, shift);
 }
 
-// aggregate goes once through the stages of secure aggregation.
-async function aggregate(mine, task) {
+// group says that the steps of a task are taken. It returns the round of the task's group, once it has one, and the
+// factor of the update's weight there, at most so large.
+async function group(mine, task, most) {
+  const { model, loss, downloadNs, computeNs } = mine.done;
+  if (!model.every(Number.isFinite)) throw new Refusal("the steps did not stay finite");
+  const report = { downloadNs, computeNs, firstStepLoss: loss, samples: madeUp.samples };
+  const payload = Buffer.from(await stage(mine, task, "TRAINED", Buffer.alloc(0), report));
+  if (payload.length !== 12) throw new Refusal(`a group of ${payload.length} bytes`);
+  const round = payload.readUInt32LE(0), factor = Number(payload.readBigUInt64LE(4));
+  if (!round || factor < 1 || factor > most || factor !== (mine.factor ?? factor)) {
+    throw new Refusal(`a group of round ${round} with the factor ${factor}`);
+  }
+  mine.factor = factor;
+  return { round, factor };
+}
+
+// aggregate goes once through the stages of secure aggregation. In buffered rounds the steps come first.
+async function aggregate(mine, task, arrived) {
   const { client, secure } = run.welcome, weight = Math.min(madeUp.samples, secure.maxWeight);
-  const member = new Member({ run: mine.name, round: task.round, client, weight, terms: secure, identity });
+  let { round } = task, factor = 1;
+  if (secure.freshFactor) {
+    mine.done ??= await train(mine, task, arrived);
+    ({ round, factor } = await group(mine, task, secure.freshFactor));
+  }
+  const member = new Member({ run: mine.name, round, client, weight, terms: secure, identity });
   const roster = await stage(mine, task, "KEYS", member.entry);
   member.open(await stage(mine, task, "SHARES", member.shares(roster)));
   mine.done ??= await train(mine, task, now());
-  mine.words ??= wordsOf(mine.done, weight, secure); // once for a task: two sums must not differ by noise alone
-  await send(mine, task, member.masked(mine.words));
+  const began = now();
+  mine.words ??= wordsOf(mine.done, weight * factor, secure); // once for a task: two sums must not differ by noise alone
+  const masked = member.masked(mine.words);
+  // In buffered rounds the rest was in the message of stage TRAINED.
+  await send(mine, task, masked, secure.freshFactor ? { downloadNs: 0, computeNs: Number(now() - began) } : mine.done);
   const signature = member.sign(await stage(mine, task, "MASKED", Buffer.alloc(0)), mine.signed);
   mine.signed = member.clients;
   const signatures = await stage(mine, task, "SURVIVORS", signature);
@@ -241,7 +266,7 @@ async function attempt(mine, task, arrived) {
     return;
   }
   try {
-    await aggregate(mine, task);
+    await aggregate(mine, task, arrived);
   } catch (problem) {
     if (!(problem instanceof Refusal)) throw problem;
     heartbeat([`secure aggregation: ${problem.message}`]);
@@ -294,7 +319,7 @@ async function listen() {
         const asked = `${task.task} ${Buffer.from(task.digest).toString("hex")}`;
         const repeated = job?.name === name && job.asked === asked;
         if (repeated && !job.ended) continue;
-        job = { name, asked, done: repeated ? job.done : undefined, signed: repeated ? job.signed : undefined };
+        job = repeated ? { ...job, ended: false } : { name, asked };
         work(job, task, arrived); // which ends by itself, also when job is another
         heartbeat();
       }

@@ -52,15 +52,15 @@ export function gaussian(deviation) {
   }
 }
 
-// noisy is an update of weight 1 with the device's noise, as words of 64 bits: whole numbers of steps, in units of
-// 2^-44. The difference of the model from its start is shortened to the norm clip.
-export function noisy(model, start, shift, { clip, step, deviation }) {
+// noisy is a weighted update with the device's noise, as words of 64 bits: whole numbers of steps, in units of 2^-44.
+// The difference of the model from its start is shortened to the norm clip.
+export function noisy(model, start, shift, { clip, step, deviation, weight = 1 }) {
   if (!(clip > 0 && clip <= 1e4 && step >= 1 && step <= 2 ** 44 && deviation >= 1 && deviation <= 2 ** 24)) {
     throw new Refusal(`noise of the clip ${clip}, the step ${step} and the deviation ${deviation}`);
   }
   const difference = Float64Array.from(model, (x, i) => x - start[i]);
   if (!difference.every(Number.isFinite)) throw new Refusal("the steps did not stay finite");
   const norm = Math.sqrt(difference.reduce((sum, x) => sum + x * x, 0));
-  const scale = (Math.min(1, clip / norm) * 2 ** (44 - shift)) / step;
+  const scale = (Math.min(1, clip / norm) * weight * 2 ** (44 - shift)) / step;
   return BigUint64Array.from(difference, (x) => BigInt.asUintN(64, (BigInt(roundToEven(x * scale)) + gaussian(BigInt(deviation))) * BigInt(step)));
 }

@@ -28,11 +28,12 @@ export const madeUp = {
 };
 
 // unable says why this device cannot take the steps of a run; it is empty if it can.
-export function unable({ spec, params, kept }) {
+export function unable({ spec, params, kept, schema }) {
   const { algorithm } = JSON.parse(spec.algorithm || '{"algorithm":"fedavg"}');
   if (!/^(mlp|linear|logistic):/.test(spec.model)) return `it does not know the architecture ${spec.model}`;
   if (shapeOf(spec.model).layers.reduce((n, { inputs, outputs }) => n + (inputs + 1) * outputs, 0) !== params) return "some of the model is frozen";
   if (spec.local || spec.noiseMultiplier || spec.compression || kept) return "it takes plain steps of SGD and sends what comes of them";
+  if (schema?.targetMean?.length) return "it knows classes and no targets";
   if (!["fedavg", "fedprox", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "fednova"].includes(algorithm)) return `it does not know the algorithm ${algorithm}`;
   return "";
 }

@@ -12,6 +12,7 @@ bus/fedpace.proto and docs/protocol.md alone.
 import argparse
 import asyncio
 import secrets
+import struct
 import sys
 import time
 from pathlib import Path
@@ -33,14 +34,14 @@ PROCESS = secrets.randbits(63)  # tells this process from others with its creden
 
 PHASES = {proto.SECURE_STAGE_KEYS: proto.PHASE_KEYS, proto.SECURE_STAGE_SHARES: proto.PHASE_SHARES,
           proto.SECURE_STAGE_MASKED: proto.PHASE_SURVIVORS, proto.SECURE_STAGE_SURVIVORS: proto.PHASE_SURVIVORS,
-          proto.SECURE_STAGE_RECOVERY: proto.PHASE_RECOVERY}
+          proto.SECURE_STAGE_RECOVERY: proto.PHASE_RECOVERY, proto.SECURE_STAGE_TRAINED: proto.PHASE_COMPUTE}
 
 
 def words_of(model, start, weight, asked):
     """The weighted update of a task as words, with the device's noise where the run asks for it."""
     if not asked.noise_deviation:
         return secure.weighted(model, start, weight, asked.shift)
-    return noise.weighted(model, start, asked.shift, asked.noise_clip, asked.noise_step, asked.noise_deviation)
+    return noise.weighted(model, start, asked.shift, asked.noise_clip, asked.noise_step, asked.noise_deviation, weight)
 
 
 class Refused(Exception):
@@ -61,9 +62,9 @@ class Device:
         # The number of the last echo that was asked for, when that was, and how many were since the last message.
         self.echo, self.echo_asked, self.unechoed = 0, 0, 0
         self.asked, self.task, self.phase, self.worker = None, 0, proto.PHASE_UNSPECIFIED, None
-        # What the steps of the last task led to, in case the run asks again, its words before they are masked, and
-        # the clients of the set of survivors that the device has signed for it.
-        self.done, self.words, self.signed = None, None, None
+        # What the steps of the last task led to, in case the run asks again, its words before they are masked, the
+        # factor of their weight, and the clients of the set of survivors that the device has signed for it.
+        self.done, self.words, self.factor, self.signed = None, None, None, None
         self.identity = secure.Ed25519PrivateKey.generate()
 
     def subject(self, run, verb):
@@ -89,7 +90,7 @@ class Device:
 
     def joining(self, run):
         """Returns the message with which the device joins a run."""
-        return proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=8, process=PROCESS,
+        return proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=10, process=PROCESS,
                           fence=self.fence(run), heeds_fences=True)
 
     async def join(self, run):
@@ -215,27 +216,53 @@ class Device:
                 return
             chunk = 0 if reply.status == proto.STATUS_SEND_VALUES else chunk + 1
 
-    async def stage(self, task, stage, payload):
+    async def stage(self, task, stage, payload, **report):
         """Sends a stage's message and returns what the stage led to."""
         self.phase = PHASES[stage]
-        message = proto.SecureMessage(task=task.task, task_digest=task.digest, process=PROCESS, stage=stage)
+        message = proto.SecureMessage(task=task.task, task_digest=task.digest, process=PROCESS, stage=stage, **report)
         message.payload, message.fence = payload, self.fence(self.run)
         return (await self.ask("update.secure", message)).secure
 
-    async def aggregate(self, task):
-        """Goes once through the stages of secure aggregation."""
-        asked = self.welcome.secure
+    async def group(self, task, most):
+        """Says that the steps of a task are taken. Returns the round of its group, once it has one, and the factor
+        of the update's weight there, at most so large."""
+        _, model, last = self.done
+        if not np.isfinite(model).all():
+            raise secure.Refusal("the steps did not stay finite")
+        report = dict(download_ns=last.download_ns, compute_ns=last.compute_ns, first_step_loss=last.first_step_loss,
+                      samples=last.samples)
+        payload = await self.stage(task, proto.SECURE_STAGE_TRAINED, b"", **report)
+        if len(payload) != 12:
+            raise secure.Refusal(f"a group of {len(payload)} bytes")
+        number, factor = struct.unpack("<IQ", payload)
+        if not number or not 1 <= factor <= most or factor != (self.factor or factor):
+            raise secure.Refusal(f"a group of round {number} with the factor {factor}")
+        self.factor = factor
+        return number, factor
+
+    async def aggregate(self, task, arrived):
+        """Goes once through the stages of secure aggregation. In buffered rounds the steps come first."""
+        asked, number, factor = self.welcome.secure, task.round, 1
+        if asked.fresh_factor:
+            if self.done is None:
+                self.done = await self.train(task, arrived)
+            number, factor = await self.group(task, asked.fresh_factor)
         terms = {name: getattr(asked, name) for name in (*secure.NAMES, "max_weight")}
         weight = min(sgd.SAMPLES, asked.max_weight)
-        member = secure.Member(self.run, task.round, self.welcome.client, weight, terms, self.identity)
+        member = secure.Member(self.run, number, self.welcome.client, weight, terms, self.identity)
         roster = await self.stage(task, proto.SECURE_STAGE_KEYS, member.entry)
         member.open(await self.stage(task, proto.SECURE_STAGE_SHARES, member.shares(roster)))
         if self.done is None:
             self.done = await self.train(task, time.monotonic_ns())
         start, model, last = self.done
+        began = time.monotonic_ns()
         if self.words is None:  # once for a task: two sums must not differ by noise alone
-            self.words = await asyncio.to_thread(words_of, model, start, weight, asked)
-        await self.send(task, member.masked(self.words), last)
+            self.words = await asyncio.to_thread(words_of, model, start, weight * factor, asked)
+        masked = member.masked(self.words)
+        if asked.fresh_factor:  # the rest was in the message of stage TRAINED
+            last = proto.Update(compute_ns=time.monotonic_ns() - began, first_step_loss=last.first_step_loss,
+                                samples=last.samples)
+        await self.send(task, masked, last)
         survivors = await self.stage(task, proto.SECURE_STAGE_MASKED, b"")
         signature = member.sign(survivors, self.signed)
         self.signed = member.clients
@@ -261,7 +288,7 @@ class Device:
     async def attempt(self, task, arrived):
         if self.welcome.HasField("secure"):
             try:
-                await self.aggregate(task)
+                await self.aggregate(task, arrived)
             except secure.Refusal as problem:
                 await self.heartbeat(f"secure aggregation: {problem}")
                 await self.stage(task, proto.SECURE_STAGE_KEYS, b"")  # which is refused: the device gives the task up
@@ -301,7 +328,7 @@ class Device:
                 await asyncio.wait([self.worker])
             if not repeated:
                 self.asked = run, task.task, task.digest
-                self.done, self.words, self.signed = None, None, None
+                self.done, self.words, self.factor, self.signed = None, None, None, None
             self.worker = asyncio.create_task(self.work(task, arrived))
             await asyncio.sleep(0)
             await self.heartbeat()

@@ -11,10 +11,9 @@ import numpy as np
 from secure import Refusal
 
 
-def weighted(model, start, shift, clip, step, deviation):
-    """An update of weight 1 with the device's noise, as words of 64 bits: whole numbers of steps, in units of
-    2^-44. The difference of the model from its start is shortened to the norm clip. The models' values are
-    float32."""
+def weighted(model, start, shift, clip, step, deviation, weight=1):
+    """A weighted update with the device's noise, as words of 64 bits: whole numbers of steps, in units of 2^-44.
+    The difference of the model from its start is shortened to the norm clip. The models' values are float32."""
     if not (0 < clip <= 1e4 and 1 <= step <= 2**44 and 1 <= deviation <= 2**24):
         raise Refusal(f"noise of the clip {clip}, the step {step} and the deviation {deviation}")
     difference = model.astype(np.float64) - start.astype(np.float64)
@@ -22,7 +21,7 @@ def weighted(model, start, shift, clip, step, deviation):
         raise Refusal("the steps did not stay finite")
     norm = np.sqrt((difference**2).sum())
     factor = clip / norm if norm > clip else 1
-    rounded = np.rint(difference * (factor * 2.0 ** (44 - shift) / step)).astype(np.int64)
+    rounded = np.rint(difference * (factor * (weight * 2.0 ** (44 - shift)) / step)).astype(np.int64)
     steps = np.array([int(n) + gaussian(deviation) for n in rounded], np.int64)
     return steps.view(np.uint64) * np.uint64(step)
 

@@ -34,6 +34,8 @@ def unable(welcome):
         return "some of the model is frozen"
     if spec.local or spec.noise_multiplier or spec.compression or welcome.kept:
         return "it takes plain steps of SGD and sends what comes of them"
+    if welcome.schema.target_mean:
+        return "it knows classes and no targets"
     name = json.loads(spec.algorithm or '{"algorithm": "fedavg"}')["algorithm"]
     if name not in ("fedavg", "fedprox", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "fednova"):
         return f"it does not know the algorithm {name}"

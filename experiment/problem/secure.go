@@ -170,6 +170,10 @@ func (p *Problem) secureTerms(plan *secagg.Plan) *round.Secure {
 		ExtraUpload: (p.Bits.Up - p.Bits.Down) / 8,
 		Connected:   func(survives []bool) bool { return plan.CheckConnected(survives) == nil },
 	}
+	// With fewer the devices of a group could not recover their sum.
+	if devices := &p.Secure.Devices; devices.Members > 0 {
+		r.DeviceMinimum = max(devices.Minimum, devices.Threshold+1)
+	}
 	// The machine counts bytes of both directions, for each member that finishes the stage.
 	for i, x := range p.Secure.Stages.Exchanges {
 		r.Bytes[i] = (x.Bits.Up + x.Bits.Down) / 8
@@ -203,7 +207,7 @@ func (p *Problem) siteTerms() func(members int) *round.Secure {
 // shift and the largest weight by which updates are scaled.
 func (v *Secure) Terms(c *config.Config) *bus.SecureTerms {
 	// Devices aggregate among themselves, so their own plan counts here.
-	return &bus.SecureTerms{
+	terms := &bus.SecureTerms{
 		Neighbours: uint32(v.Devices.Neighbours),
 		Threshold:  uint32(v.Devices.Threshold),
 		Colluders:  uint32(v.Devices.Colluders),
@@ -215,6 +219,11 @@ func (v *Secure) Terms(c *config.Config) *bus.SecureTerms {
 		NoiseStep:      v.Grid.Step,
 		NoiseDeviation: v.Grid.Deviation,
 	}
+	// Where rounds overlap, devices take their steps before they have a group.
+	if closing.Overlaps(c.Close) {
+		terms.FreshFactor = c.NewestWeightFactor()
+	}
+	return terms
 }
 
 // AboutSecure says in sentences who must not collude or leave, how likely the promises fail, and what

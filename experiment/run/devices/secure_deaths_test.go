@@ -2,6 +2,9 @@ package devices_test
 
 import (
 	"fmt"
+	"iter"
+	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -13,6 +16,8 @@ import (
 	"fedpace/experiment/problem"
 	"fedpace/experiment/run"
 	"fedpace/internal/testkit/slow"
+	"fedpace/metrics"
+	"fedpace/metrics/eventlog"
 )
 
 // simulatedClients are the simulated clients of a run, each of which has a task in each round. Their updates are
@@ -23,6 +28,8 @@ type simulatedClients struct {
 	// steps and rates have for each round, from 1 on, the number K of local steps and their learning rate.
 	steps map[int]int
 	rates map[int]float64
+	// done has by client the local steps of its accepted tasks, where rounds overlap.
+	done map[int]int64
 }
 
 // newSimulatedClients are those of a run.
@@ -49,6 +56,7 @@ func newSimulatedClients(t *testing.T, c config.Config) *simulatedClients {
 		trainer: trainer,
 		steps:   map[int]int{},
 		rates:   map[int]float64{},
+		done:    map[int]int64{},
 	}
 }
 
@@ -56,6 +64,76 @@ func newSimulatedClients(t *testing.T, c config.Config) *simulatedClients {
 func (s *simulatedClients) note(r *round.Report) {
 	s.steps[r.Round] = r.LocalSteps
 	s.rates[r.Round] = r.LearningRate
+}
+
+// acceptedTasks returns the accepted tasks of each buffered round of a run, by its folder, in the order of rounds. Each
+// round has made a model, so the version from which a task starts is the number of rounds that had ended then.
+func acceptedTasks(t *testing.T, dir string) iter.Seq2[int, []metrics.Task] {
+	t.Helper()
+	log, err := eventlog.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []round.Time
+	return func(yield func(int, []metrics.Task) bool) {
+		for r, err := range log.Rounds() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var accepted []metrics.Task
+			for _, x := range r.Tasks {
+				if x.Outcome != round.Accepted {
+					continue
+				}
+				x.Model = 0
+				for _, end := range ends {
+					if end <= x.Start {
+						x.Model++
+					}
+				}
+				x.Staleness = len(ends) - int(x.Model)
+				accepted = append(accepted, x)
+			}
+			ends = append(ends, r.End)
+			if !yield(r.Report.Round, accepted) {
+				return
+			}
+		}
+	}
+}
+
+// addTasks adds to sum the updates of those of a buffered round's tasks that are of simulated clients, and returns their
+// weight, where all clients together have weightOfAll. Each update starts from its version of the model: models has them
+// by the number of the round that made them.
+func (s *simulatedClients) addTasks(
+	t *testing.T,
+	number int,
+	tasks []metrics.Task,
+	models map[int][]float32,
+	weightOfAll float64,
+	sum []int64,
+) (total uint64) {
+	t.Helper()
+	for _, x := range tasks {
+		if x.Real {
+			continue
+		}
+		weight := math.RoundToEven(1024 / math.Sqrt(float64(1+x.Staleness)))
+		total += uint64(weight)
+		work := actors.Assignment{
+			Task:       x.Task,
+			Client:     x.Client,
+			LocalSteps: x.LocalSteps,
+			StepsDone:  s.done[x.Client],
+			Rate:       s.rates[number],
+			Weight:     weight / weightOfAll,
+		}
+		s.done[x.Client] += int64(x.LocalSteps)
+		if _, err := s.trainer.Train(t.Context(), models[int(x.Model)], nil, []actors.Assignment{work}, sum); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return total
 }
 
 // add adds to sum the updates of all clients in a round with this number, from this model and with this weight.
@@ -90,11 +168,14 @@ type secureDeath struct {
 	uploads  bool
 }
 
+// secureStages are the stages of a round that does not overlap with others.
+var secureStages = []bus.SecureStage{
+	bus.StageKeys, bus.StageShares, bus.StageMasked, bus.StageSurvivors, bus.StageRecovery,
+}
+
 // secureDeaths are all of them, in their order in a round.
 func secureDeaths() (list []secureDeath) {
-	for _, stage := range []bus.SecureStage{
-		bus.StageKeys, bus.StageShares, bus.StageMasked, bus.StageSurvivors, bus.StageRecovery,
-	} {
+	for _, stage := range secureStages {
 		if stage == bus.StageMasked {
 			list = append(list, secureDeath{stage: stage, uploads: true})
 		}
@@ -104,7 +185,9 @@ func secureDeaths() (list []secureDeath) {
 }
 
 // hasUploaded reports whether devices that die then have sent their update.
-func (x secureDeath) hasUploaded() bool { return x.stage >= bus.StageMasked && !x.uploads }
+func (x secureDeath) hasUploaded() bool {
+	return x.stage >= bus.StageMasked && x.stage != bus.StageTrained && !x.uploads
+}
 
 // String is the name of the test in which devices die then.
 func (x secureDeath) String() string {
@@ -167,4 +250,77 @@ func TestSecure_DevicesDieAtEachStage(t *testing.T) {
 			})
 		}
 	}
+}
+
+// In buffered rounds a device dies at each point of the protocol, from the end of its steps on, and while it waits for a
+// group. The round goes on with those that are left, or with another device in its place, and the models have the bits
+// of the sums without masks of the same survivors.
+func TestSecure_BufferedDevicesDie(t *testing.T) {
+	t.Parallel()
+	const dying = "d2"
+	deaths := append([]secureDeath{{stage: bus.StageTrained}, {stage: bus.StageTrained, answered: true}}, secureDeaths()...)
+	for _, death := range deaths {
+		// Each case waits two seconds for the device that died to be silent.
+		isShort := death.stage == bus.StageTrained || death.uploads
+		if !isShort && !slow.On() {
+			continue
+		}
+		t.Run(death.String(), func(t *testing.T) {
+			t.Parallel()
+			o, c, d := bufferedRun(t)
+			// died is the round in which the device dies, 0 before. The first round is left out.
+			died := 0
+			d.step = func(id string, s real.SecureStep, kill func()) {
+				here := secureDeath{s.Stage, s.Answered, s.Words != nil}
+				if died == 0 && s.Round > 1 && here == death && id == dying {
+					died = s.Round
+					kill()
+				}
+			}
+			d.expectSurvivors(t, o, c, func(number int, id string) bool {
+				return id != dying || number != died || death.hasUploaded()
+			})
+			if died == 0 {
+				t.Error("no device has died")
+			}
+		})
+	}
+	t.Run("while it waits", func(t *testing.T) {
+		t.Parallel()
+		o, c, d := bufferedRun(t)
+		// waiting has how to kill each device that waits for a group.
+		waiting := map[string]func(){}
+		died := ""
+		d.step = func(id string, s real.SecureStep, kill func()) {
+			delete(waiting, id)
+			switch {
+			case s.Stage == bus.StageTrained && !s.Answered:
+				waiting[id] = kill
+			// The members of a group upload, so a device that waits is in none.
+			case s.Words != nil && died == "" && len(waiting) > 0:
+				died = slices.Sorted(maps.Keys(waiting))[0]
+				waiting[died]()
+			}
+		}
+		d.expectSurvivors(t, o, c, func(int, string) bool { return true })
+		if died == "" {
+			t.Error("no device has died")
+		}
+	})
+}
+
+// expectSurvivors plays a run of buffered rounds, and expects models of those devices that have masked an update in a
+// round and survive it.
+func (d *secureDevices) expectSurvivors(t *testing.T, o run.Options, c config.Config, survives func(number int, id string) bool) {
+	t.Helper()
+	models := d.played(t, o, c, func(o run.Options) error {
+		_, err := run.Run(t.Context(), c, o)
+		return err
+	})
+	if len(models) != c.Stop.Rounds {
+		t.Errorf("models of %d rounds, want %d", len(models), c.Stop.Rounds)
+	}
+	d.expectModels(t, models, func(number int) []string {
+		return slices.DeleteFunc(d.masked(number), func(id string) bool { return !survives(number, id) })
+	})
 }

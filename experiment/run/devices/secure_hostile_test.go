@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"strings"
@@ -28,6 +29,8 @@ type hostile struct {
 	// payload returns what it sends in a stage of a round in the place of b; nil: it sends nothing more,
 	// and stays alive.
 	payload func(round uint32, stage bus.SecureStage, b []byte) []byte
+	// report, if set, changes its message of stage TRAINED, in buffered rounds.
+	report func(m *bus.SecureMessage)
 	// more is the number of values of its update beside those of the model.
 	more int
 
@@ -116,7 +119,29 @@ func (h *hostile) do(to *gateway.Device, t *gateway.DeviceTask) error {
 		Colluders:  int(s.Colluders),
 		Minimum:    int(s.Minimum),
 	}
-	c := secagg.NewContext(t.Run, t.Task.Round)
+	number := t.Task.Round
+	if s.FreshFactor > 0 {
+		trained := &bus.SecureMessage{
+			Task:          t.Task.Task,
+			TaskDigest:    t.Task.Digest,
+			Stage:         bus.StageTrained,
+			ComputeNs:     1e6,
+			FirstStepLoss: 1,
+			Samples:       20,
+		}
+		if h.report != nil {
+			h.report(trained)
+		}
+		r, err := to.SecureMessage(t.Context, t.Run, trained)
+		if err != nil {
+			return err
+		}
+		if r.Status != bus.Continue {
+			return errNoMore
+		}
+		number = binary.LittleEndian.Uint32(r.Secure)
+	}
+	c := secagg.NewContext(t.Run, number)
 	member, err := secagg.NewClient(rand.Reader, c, terms, h.identity, uint32(t.Welcome.Client), max(1, h.weight))
 	if err != nil {
 		return err
@@ -260,6 +285,32 @@ func flipEach(length int) func([]byte) []byte {
 			b[at] ^= 1
 		}
 		return b
+	}
+}
+
+// In buffered rounds a device reports steps that took longer than a task may, goes no further once it has a group, or
+// gives its task up. The others make rounds without it.
+func TestSecureHostile_BufferedRounds(t *testing.T) {
+	t.Parallel()
+	silent := func(_ uint32, stage bus.SecureStage, b []byte) []byte {
+		if stage == bus.StageShares {
+			return nil
+		}
+		return b
+	}
+	for name, h := range map[string]*hostile{
+		"long steps": {report: func(m *bus.SecureMessage) { m.ComputeNs = 1e16 }},
+		"gives up":   {report: func(m *bus.SecureMessage) { m.Stage = bus.StageKeys }},
+		"no shares":  {payload: silent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, c, d := bufferedRun(t, "secure_aggregation.stage_seconds=1")
+			h.url = o.NATS.URL
+			h.id = "d8"
+			d.others = func(ctx context.Context) error { return h.takePart(ctx) }
+			d.expectSurvivors(t, o, c, func(int, string) bool { return true })
+		})
 	}
 }
 

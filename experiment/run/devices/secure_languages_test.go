@@ -289,7 +289,7 @@ func sameModels(t *testing.T, got, want map[int][]float32) {
 }
 
 // Devices in JavaScript and devices of this program aggregate securely to the bits of the run without
-// masks.
+// masks, also in buffered rounds of all of them, where they take their steps first.
 func TestSecure_DevicesInJavaScript(t *testing.T) {
 	t.Parallel()
 	haveNodePackages(t)
@@ -298,6 +298,8 @@ func TestSecure_DevicesInJavaScript(t *testing.T) {
 	l, models := playLanguages(t, ids, none)
 	open, _ := playInTheOpen(t, ids, l.initial)
 	sameModels(t, models, open)
+	_, buffered := playLanguages(t, ids, none, "close={rule: buffered, n: 8}")
+	sameModels(t, buffered, open)
 }
 
 // haveNodePackages skips the test where the packages of the example are missing, and fails it in CI.
@@ -357,6 +359,8 @@ func TestSecure_LanguagesDieAfterEachMessage(t *testing.T) {
 	l, whole := playLanguages(t, ids, none)
 	open, words := playInTheOpen(t, ids, l.initial)
 	sameModels(t, whole, open)
+	_, buffered := playLanguages(t, ids, none, "close={rule: buffered, n: 8}")
+	sameModels(t, buffered, open)
 	for _, last := range []sent{
 		{stage: bus.StageKeys}, {stage: bus.StageShares}, {last: true}, {stage: bus.StageMasked}, {stage: bus.StageSurvivors},
 		{stage: bus.StageRecovery},

@@ -34,12 +34,18 @@ type secureDevices struct {
 	mu sync.Mutex
 	// words has by round and device the weighted update, from the device's last attempt.
 	words map[int]map[string][]uint64
+	// weights has by round and device the weight of these words. One that is not there is 1.
+	weights map[int]map[string]uint64
+	// weightOfAll is 2^shift where it does not follow from the number of clients, else 0.
+	weightOfAll float64
 	// initial is the model that the first round started from.
 	initial []float32
 	// adapt, if set, changes a device's configuration.
 	adapt func(c *real.Config)
 	// simulated are the clients beside the devices; nil in a run of devices alone.
 	simulated *simulatedClients
+	// others, if set, takes part until its context ends in the place of device d8.
+	others func(ctx context.Context) error
 	// step, if set, is called at each step of a device, which kill takes out of the run.
 	step func(id string, s real.SecureStep, kill func())
 }
@@ -67,8 +73,10 @@ func (d *secureDevices) start(ctx context.Context, t *testing.T, id string) {
 				if s.Words != nil {
 					if d.words[s.Round] == nil {
 						d.words[s.Round] = map[string][]uint64{}
+						d.weights[s.Round] = map[string]uint64{}
 					}
 					d.words[s.Round][id] = slices.Clone(s.Words)
+					d.weights[s.Round][id] = s.Weight
 					if s.Round == 1 {
 						d.initial = slices.Clone(s.Base)
 					}
@@ -100,7 +108,11 @@ func secureRun(t *testing.T, sets ...string) (run.Options, config.Config, *secur
 		"stop.rounds=3", "logistic.features=20", "logistic.classes=5", "secure_aggregation.on=true", "secure_aggregation.dropouts=0.3", "evaluate.every=100",
 		"devices.liveness_seconds=2", "http=", "checkpoint.seconds=1000",
 	}, sets...)...)
-	d := &secureDevices{url: o.NATS.URL, words: map[int]map[string][]uint64{}}
+	d := &secureDevices{
+		url:     o.NATS.URL,
+		words:   map[int]map[string][]uint64{},
+		weights: map[int]map[string]uint64{},
+	}
 	return o, runtest.Small(t, load()...), d
 }
 
@@ -108,8 +120,9 @@ func secureRun(t *testing.T, sets ...string) (run.Options, config.Config, *secur
 var deviceIDs = []string{"d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8"}
 
 // expectModels works out from what the survivors of each round added up which models the run should
-// have, and compares them with those that it had. Each device, and each simulated client, weighs 1 of 2^shift, the
-// smallest power of two that is at least their number. A round without survivors keeps the model.
+// have, and compares them with those that it had. Each simulated client weighs 1 of 2^shift, as does each device whose
+// weight is not known. Unless d.weightOfAll says otherwise, that is the smallest power of two that is at least their
+// number. A round without survivors keeps the model.
 func (d *secureDevices) expectModels(t *testing.T, models map[int][]float32, survivors func(round int) []string) {
 	t.Helper()
 	d.mu.Lock()
@@ -120,15 +133,20 @@ func (d *secureDevices) expectModels(t *testing.T, models map[int][]float32, sur
 	if d.simulated != nil {
 		clients = d.simulated.clients
 	}
-	weightOfAll := math.Ldexp(1, secagg.Shift(uint64(len(deviceIDs)+clients)))
+	weightOfAll := d.weightOfAll
+	if weightOfAll == 0 {
+		weightOfAll = math.Ldexp(1, secagg.Shift(uint64(len(deviceIDs)+clients)))
+	}
 	for number := 1; number <= last; number++ {
 		sum := make([]int64, len(x))
 		ids := survivors(number)
 		if len(ids) == 0 {
 			continue
 		}
+		weight := uint64(clients)
 		for _, id := range ids {
 			words := d.words[number][id]
+			weight += max(1, d.weights[number][id])
 			if words == nil {
 				t.Fatalf("round %d: no update of %s", number, id)
 			}
@@ -139,7 +157,7 @@ func (d *secureDevices) expectModels(t *testing.T, models map[int][]float32, sur
 		if d.simulated != nil {
 			d.simulated.add(t, number, x, 1/weightOfAll, sum)
 		}
-		scale := weightOfAll / float64(len(ids)+clients)
+		scale := weightOfAll / float64(weight)
 		algorithm.Default.Server(len(x)).Apply(x, sum, scale)
 		for i, want := range x {
 			if got := models[number][i]; math.Float32bits(got) != math.Float32bits(want) {
@@ -156,7 +174,15 @@ func (d *secureDevices) played(t *testing.T, o run.Options, c config.Config, pla
 	defer d.all.Wait()
 	defer stop()
 	for _, id := range deviceIDs {
-		d.start(ctx, t, id)
+		if id != "d8" || d.others == nil {
+			d.start(ctx, t, id)
+			continue
+		}
+		d.all.Go(func() {
+			if err := d.others(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
 	}
 	models := map[int][]float32{}
 	o.Model = func(round int, params []float32) { models[round] = slices.Clone(params) }
@@ -181,6 +207,43 @@ func TestSecure_DevicesHaveUnmaskedBits(t *testing.T) {
 		return err
 	})
 	d.expectModels(t, models, func(int) []string { return deviceIDs })
+}
+
+// bufferedRun is the configuration of a run of eight devices alone, of which every four that have taken their steps make
+// a round.
+func bufferedRun(t *testing.T, sets ...string) (run.Options, config.Config, *secureDevices) {
+	t.Helper()
+	o, c, d := secureRun(t, append([]string{"close={rule: buffered, n: 4}", "stop.rounds=6"}, sets...)...)
+	// The newest updates have the weight 1,024, and four of them that of all.
+	d.weightOfAll = math.Ldexp(1, secagg.Shift(4*1024))
+	return o, c, d
+}
+
+// masked returns the devices that have masked an update in a round.
+func (d *secureDevices) masked(number int) []string { return slices.Sorted(maps.Keys(d.words[number])) }
+
+func TestSecure_DevicesInBufferedRounds(t *testing.T) {
+	t.Parallel()
+	o, c, d := bufferedRun(t)
+	models := d.played(t, o, c, func(o run.Options) error {
+		s, err := run.Run(t.Context(), c, o)
+		if err == nil && s.Outcomes[0] != 24 {
+			err = fmt.Errorf("outcomes %v, want 24 accepted", s.Outcomes)
+		}
+		return err
+	})
+	d.expectModels(t, models, d.masked)
+	stale := 0
+	for _, weights := range d.weights {
+		for _, weight := range weights {
+			if weight < 1024 {
+				stale++
+			}
+		}
+	}
+	if stale == 0 {
+		t.Error("no update is stale, so the test says little of weights")
+	}
 }
 
 // A device whose owner insists on secure aggregation sends nothing in a run without it, which goes on with
@@ -380,6 +443,51 @@ func TestSecure_SimulatedClientsBesideDevices(t *testing.T) {
 		if !slices.Equal(with[number], want) {
 			t.Errorf("the models of round %d differ", number)
 		}
+	}
+}
+
+// Groups of simulated clients and devices, of which the latter mask among each other, make the models of the sums
+// without masks.
+func TestSecure_BufferedClientsBesideDevices(t *testing.T) {
+	t.Parallel()
+	o, c, d := secureRun(t, "clients=30", "cohort=10", "devices.robust=false", "devices.clip=null",
+		"close={rule: buffered, n: 8}", "stop.rounds=12")
+	d.weightOfAll = math.Ldexp(1, secagg.Shift(8*1024))
+	clients := newSimulatedClients(t, c)
+	d.simulated = clients
+	models := d.played(t, o, c, func(o run.Options) error {
+		_, err := run.Run(t.Context(), c, o)
+		return err
+	})
+	if len(models) != c.Stop.Rounds {
+		t.Errorf("models of %d rounds, want %d", len(models), c.Stop.Rounds)
+	}
+	mixed := 0
+	x := slices.Clone(d.initial)
+	models[0] = d.initial
+	for number, tasks := range acceptedTasks(t, c.Out) {
+		sum := make([]int64, len(x))
+		weight := clients.addTasks(t, number, tasks, models, d.weightOfAll, sum)
+		devices := d.masked(number)
+		if weight > 0 && len(devices) > 0 {
+			mixed++
+		}
+		if n := len(devices); n == 1 || n == 2 {
+			t.Errorf("in round %d %d devices mask among each other", number, n)
+		}
+		for _, id := range devices {
+			weight += d.weights[number][id]
+			for i, word := range d.words[number][id] {
+				sum[i] += int64(word)
+			}
+		}
+		algorithm.Default.Server(len(x)).Apply(x, sum, d.weightOfAll/float64(weight))
+		if !slices.Equal(models[number], x) {
+			t.Errorf("the model of round %d is not that of the sum without masks", number)
+		}
+	}
+	if mixed == 0 {
+		t.Error("no group has devices and simulated clients")
 	}
 }
 

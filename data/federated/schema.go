@@ -147,17 +147,26 @@ func (s *Grouped) Adopt(target Schema) error {
 	if err := s.adoptScale(target); err != nil {
 		return err
 	}
-	s.adoptTargetScale(target)
+	if err := s.adoptTargetScale(target); err != nil {
+		return err
+	}
 	*schema = target
 	return nil
 }
 
-// adoptTargetScale undoes the scale of targets and applies another, in 64 bits. Nil means no scale.
-// Equal scales change no value.
-func (s *Grouped) adoptTargetScale(target Schema) {
+// adoptTargetScale undoes the scale of targets and applies that of the run, which target has, in 64 bits. Nil means
+// no scale. Equal scales change no value. It is an error if the run scales another number of targets.
+func (s *Grouped) adoptTargetScale(target Schema) error {
 	schema := s.About.Schema
+	if target.TargetMean != nil && len(target.TargetMean) != s.About.Targets {
+		return fmt.Errorf(
+			"the run scales %d targets, and these samples have %d",
+			len(target.TargetMean),
+			s.About.Targets,
+		)
+	}
 	if sameScale(schema.TargetMean, target.TargetMean) && sameScale(schema.TargetDeviation, target.TargetDeviation) {
-		return
+		return nil
 	}
 	// The targets are copied, as they may lie in a file that is mapped into memory.
 	s.Targets = slices.Clone(s.Targets)
@@ -169,6 +178,7 @@ func (s *Grouped) adoptTargetScale(target Schema) {
 		}
 		s.Targets[i] = float32(value)
 	}
+	return nil
 }
 
 // Unscaled returns a value of target j in the unit that it had before targets were scaled.

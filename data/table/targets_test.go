@@ -78,3 +78,20 @@ func TestTargetScale_Standard(t *testing.T) {
 		t.Error("the scale of a target is taken without one")
 	}
 }
+
+// A device whose samples have another number of targets than a run that scales them is refused.
+func TestAdopt_TargetCounts(t *testing.T) {
+	const content = "x,p,q,part\n0,0,1,train\n4,8,5,train\n8,4,9,test\n"
+	scaled := Table{Features: []string{"x"}, Target: []string{"p"}, TargetScale: "standard", Split: "part"}
+	run := mustOpenMapped(t, content, "own.csv", scaled)
+	for _, targets := range [][]string{{"p", "q"}, nil} {
+		own := Table{Features: []string{"x"}, Target: targets, Split: "part"}
+		if targets == nil {
+			own.Label = "q"
+		}
+		err := federated.Adopt(mustOpenMapped(t, content, "own.csv", own), run.Info().Schema)
+		if err == nil || !strings.Contains(err.Error(), "the run scales 1 targets") {
+			t.Errorf("%d targets: %v", len(targets), err)
+		}
+	}
+}

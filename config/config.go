@@ -114,7 +114,7 @@ type Sent140 struct {
 
 // Quadratic shapes the federated quadratics of task quadratic. Each client has a quadratic
 // objective with strong convexity Mu and smoothness L, where Mu may be at most L (see
-// data.Quadratics).
+// synthetic.Quadratics).
 type Quadratic struct {
 	Dimension int     `key:"dimension" default:"20" range:"[2,10000]" help:"dimensions"`
 	Samples   int     `key:"samples" default:"50" range:"[1,1000000]" help:"samples of each client"`
@@ -123,7 +123,7 @@ type Quadratic struct {
 	Noise     float64 `key:"noise" default:"1" range:"[0,1e6]" help:"samples' deviation from their client's mean"`
 }
 
-// Logistic shapes the regularised logistic regression of task logistic (see data.Mixtures).
+// Logistic shapes the regularised logistic regression of task logistic (see synthetic.Mixtures).
 // Features, Classes and Samples apply to made data alone; data that is read has its own sizes.
 type Logistic struct {
 	Features int     `key:"features" default:"20" range:"[1,100000]" help:"features of a sample"`

@@ -126,8 +126,8 @@ func Adopt(s Set, target Schema) error {
 	return nil
 }
 
-// Adopt changes columns, tokens, classes and scale of the samples, in this order, to those of target. It
-// fails where a part of the two schemas cannot be matched; the set must not be used after that.
+// Adopt changes columns, tokens, classes and scale of the samples, in this order, to those of target, the schema of
+// a run. It fails where a part of the two schemas cannot be matched; the set must not be used after that.
 func (s *Grouped) Adopt(target Schema) error {
 	schema := &s.About.Schema
 	if err := s.adoptColumns(target.Columns); err != nil {
@@ -192,8 +192,8 @@ func (s *Schema) Unscaled(y float64, j int) float64 {
 // WordOf parts the name of a feature that says whether a row has a word: column=word.
 const WordOf = "="
 
-// adoptColumns puts the features of the set into the order of names, the features of another set. A
-// word of that set that no row has here becomes a feature that is 0. Any other difference in the
+// adoptColumns puts the features of the set into the order of names, the features of the run. A
+// word of the run's that no row has here becomes a feature that is 0. Any other difference in the
 // features is an error.
 func (s *Grouped) adoptColumns(names []string) error {
 	schema := &s.About.Schema
@@ -203,7 +203,7 @@ func (s *Grouped) adoptColumns(names []string) error {
 	if bags, ok := s.Rows.(*BagRows); ok {
 		return s.adoptWords(bags, names)
 	}
-	// sourceColumn gives the index here of each of the other set's features. It is -1 for a word of a
+	// sourceColumn gives the index here of each of the run's features. It is -1 for a word of a
 	// column that has words here as well, but not this one: such a feature is 0 in every row.
 	sourceColumn := make([]int, len(names))
 	for i, name := range names {
@@ -212,7 +212,7 @@ func (s *Grouped) adoptColumns(names []string) error {
 			return fmt.Errorf("no feature is called %s, as one of the run's %d is", name, len(names))
 		}
 	}
-	// A feature that the other set lacks cannot be given to its model.
+	// A feature that the run lacks cannot be given to its model.
 	for _, name := range schema.Columns {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("the feature %s is none of the run's %d", name, len(names))
@@ -270,8 +270,8 @@ func (r *FloatRows) reordered(source []int) *FloatRows {
 	return result
 }
 
-// adoptWords gives the words of bags the numbers that they have among names, those of another set.
-// Words that the other set lacks do not count. It is an error if both share no word.
+// adoptWords gives the words of bags the numbers that they have among names, the run's words.
+// Words that the run lacks do not count. It is an error if both share no word.
 func (s *Grouped) adoptWords(bags *BagRows, names []string) error {
 	numberOf := make(map[string]int, len(names))
 	for i, name := range names {
@@ -297,9 +297,9 @@ func (s *Grouped) adoptWords(bags *BagRows, names []string) error {
 	return nil
 }
 
-// adoptLabels numbers the classes of the set as names does, the classes of another set in their
-// order. It returns an error if a sample has a class that is not among names, or if only one of
-// both sets has names of classes.
+// adoptLabels numbers the classes of the set as names does, the run's classes in their order. It returns an error if
+// a sample has a class that is not among names, or if the classes have names here and numbers in the run. Where they
+// are numbers here, they are looked up among the names as such.
 func (s *Grouped) adoptLabels(names []string) error {
 	info := &s.About
 	switch {
@@ -339,8 +339,8 @@ func (s *Grouped) CountClasses(n int) {
 	}
 }
 
-// adoptScale undoes the scale of features and applies another, in 64 bits. Nil means no scale. Equal
-// scales change no value, so that data which have the run's scale already keep their bits.
+// adoptScale undoes the scale of features and applies that of the run, which target has, in 64 bits. Nil means no
+// scale. Equal scales change no value, so that data which have the run's scale already keep their bits.
 func (s *Grouped) adoptScale(target Schema) error {
 	schema := s.About.Schema
 	if sameScale(schema.Mean, target.Mean) && sameScale(schema.Deviation, target.Deviation) {

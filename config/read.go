@@ -238,11 +238,11 @@ func withoutKeys(v reflect.Value, keys []string) reflect.Value {
 // If not, n replaces the whole struct. A value that is no map always replaces it, and a map is merged, with
 // one exception.
 //
-// The exception is a struct in which a plug-in's options stand among its own keys, as in
-// `data: {reader: own, path: x, columns: y}`. Such a map may describe the struct anew or change a part of
-// it. It changes a part if it does not choose a plug-in, and either it has a single key, as
-// `--set data.columns=z` makes it, or all of its keys are options of the plug-in. A path that was set alone,
-// by `data: x`, stays beside them.
+// The exception is a struct with a flat option: the options of the entry that it chooses stand among the struct's
+// own keys, as in `data: {reader: own, path: x, columns: y}`, where columns is an option of the reader own. A map
+// may describe such a struct anew or change a part of it. It changes a part if it does not choose an entry, and
+// either it has a single key, as `--set data.columns=z` makes it, or none of its keys is one of the struct's own. So
+// after `data: x` in a file, `--set data.columns=z` keeps the path x.
 func mergesInto(v reflect.Value, n *tree.Node) bool {
 	options := registry.Options(v.Type())
 	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
@@ -252,7 +252,7 @@ func mergesInto(v reflect.Value, n *tree.Node) bool {
 	if n.Fields[registry.For(options[flat].Type).Word] != nil {
 		return false
 	}
-	// A map with keys of the struct among several describes the whole struct.
+	// A map of several keys, one of which is the struct's own, describes the whole struct.
 	structKeys := keysOf(options)
 	isOfStruct := func(key string) bool { return slices.Contains(structKeys, key) }
 	return len(n.Keys) == 1 || !slices.ContainsFunc(n.Keys, isOfStruct)

@@ -222,15 +222,14 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.RawMessage(text), nil
 }
 
-// leafValues lists the keys that hold a value, with the value in NewValue and an empty OldValue. A
-// group is represented by its keys, and a choice by the name of its entry followed by the entry's
-// options.
+// leafValues lists all keys of the configuration that hold a value, as appendLeaves does.
 func (c *Config) leafValues() []Change {
 	return appendLeaves(nil, reflect.ValueOf(c).Elem(), "")
 }
 
-// appendLeaves appends to list the keys of the struct v that hold a value, as in [Config.leafValues]. path is
-// the path of the struct in the configuration.
+// appendLeaves appends to list the keys of the struct v that hold a value, each with the value in NewValue; OldValue
+// stays empty. path is the path of the struct in the configuration. For a group the list has the group's keys, and
+// for a choice the name of the chosen entry and then the entry's options.
 func appendLeaves(list []Change, v reflect.Value, path string) []Change {
 	for _, o := range registry.Options(v.Type()) {
 		f := v.FieldByIndex(o.Index)

@@ -199,7 +199,8 @@ func (t *Sheet) values(group int, name string, content Content, taker Taker) err
 
 // rowReader hands the values of a column in one row group to a taker, and finds the row of each.
 type rowReader struct {
-	// first is the group's first row in the sheet, and until the row behind its last.
+	// first is the group's first row in the sheet, and until the row behind its last. Rows are numbered from 0 across
+	// the row groups of all files.
 	first, until int
 	// field is the column; nil if the file has none of this name.
 	field *Field

@@ -174,7 +174,8 @@ func (o *sender) Start(s *metrics.Start) error {
 	o.behind = s.Last != nil
 	go func() {
 		defer close(o.ended)
-		for tick := time.Tick(sendEvery); ; {
+		tick := time.Tick(sendEvery)
+		for {
 			select {
 			// The run has ended: send what is left, and if it is complete also the held rounds.
 			case <-o.end:

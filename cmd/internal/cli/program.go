@@ -135,7 +135,8 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 		err = output.err
 	}
 	var failure StatusError
-	switch usage := (UsageError{}); {
+	var usage UsageError
+	switch {
 	case err == nil:
 		return ExitOK
 	case interrupted:

@@ -142,8 +142,9 @@ func stagesOf(p *bus.Plan) *round.Stages {
 	}
 }
 
-// sendTasks sends further tasks to be planned, until maxUnplanned of those sent have no plan or all are
-// sent. planned is the number of tasks in the list that have their plan already.
+// sendTasks sends further tasks of the list p.unplanned to be planned, until maxUnplanned of those sent have no plan or
+// all are sent. p.sent is how many have been sent, the first ones of the list; planned is how many of these have their
+// plan already.
 func (d *driver) sendTasks(planned int) error {
 	p := &d.planner
 	if p.sent == 0 {

@@ -66,7 +66,7 @@ func (d *Devices) NoteDivergence(round int, loss, best float64) {
 // client number; lossWith and lossWithout are the losses on held-out samples of the models with and without
 // its update.
 func (d *Devices) NoteExclusion(client, round int, lossWith, lossWithout float64) {
-	device := client - d.run.First
+	device := d.deviceOf(client)
 	d.exclusions[device]++
 	n := d.exclusions[device]
 	if isPowerOfTwo(int64(n)) {
@@ -84,7 +84,7 @@ func isPowerOfTwo(n int64) bool { return n&(n-1) == 0 }
 // each earlier ban of the device until longestBan is reached, or for good if the quota says 0. With expel
 // the run's own server also closes the device's connections, which stops traffic that does harm.
 func (d *Devices) suspend(device int, reason string, expel bool) error {
-	ban := Ban{Client: d.run.First + device, Reason: reason, Expel: expel}
+	ban := Ban{Client: d.clientOf(device), Reason: reason, Expel: expel}
 	if seconds := d.accounts.quota.BanSeconds; seconds > 0 {
 		for i := range d.bans {
 			if d.bans[i].Client == ban.Client && seconds < longestBan {
@@ -116,7 +116,7 @@ func (d *Devices) suspendFlaky(device int, reason string) error {
 	if d.accounts.quota.BanSeconds > 0 {
 		return d.suspend(device, reason, expel)
 	}
-	ban := Ban{Client: d.run.First + device, Reason: reason}
+	ban := Ban{Client: d.clientOf(device), Reason: reason}
 	now := time.Now()
 	seconds := float64(flakyBan)
 	for _, earlier := range d.bans {
@@ -139,7 +139,7 @@ func (d *Devices) countHeldTime(o *openTask, ended bool) error {
 	// as much wall time as the class says in virtual time.
 	usual := time.Duration(0)
 	if d.Usual != nil {
-		usual = time.Duration(d.Usual(d.run.First+o.device, int(o.task.LocalSteps)))
+		usual = time.Duration(d.Usual(d.clientOf(o.device), int(o.task.LocalSteps)))
 	}
 	reason := d.accounts.heldReason(o.device, now.Sub(o.firstSent), usual, ended, now)
 	if reason == "" || d.banned[o.device] {
@@ -152,7 +152,7 @@ func (d *Devices) countHeldTime(o *openTask, ended bool) error {
 // open task as refused, and adds the ban to the record, so that a replay imposes it at the same place. It
 // does nothing if the device is banned already, unless that ban has an end and the new one has none.
 func (d *Devices) ban(ban Ban) error {
-	device := ban.Client - d.run.First
+	device := d.deviceOf(ban.Client)
 	if d.banned[device] && (ban.For > 0 || d.banEnds[device] == 0) {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (d *Devices) ban(ban Ban) error {
 // that expels also ends the device's connections to the run's own server. It neither records nor announces
 // the ban.
 func (d *Devices) impose(ban Ban) {
-	device := ban.Client - d.run.First
+	device := d.deviceOf(ban.Client)
 	d.bans = append(d.bans, ban)
 	d.banned[device] = true
 	d.banEnds[device] = ban.Ends
@@ -253,7 +253,7 @@ func (d *Devices) Urgent() (urgent bool) {
 // of clients that are not devices of this run are ignored.
 func (d *Devices) takeBans(bans []Ban) {
 	for _, ban := range bans {
-		device := ban.Client - d.run.First
+		device := d.deviceOf(ban.Client)
 		isDevice := device >= 0 && device < len(d.banned)
 		if isDevice {
 			// A ban whose time is over ends when presence is checked next.

@@ -67,7 +67,7 @@ func (d *Devices) noteCorrection(client int, claim string, task uint64, reported
 	// Only the first correction of a claim gets here.
 	d.notice(
 		"Device %s tells %.6g %s and counts with %.6g: %s. This is said once; the summary counts it.",
-		d.Names[client-d.run.First],
+		d.Names[d.deviceOf(client)],
 		reported,
 		claim,
 		counted,
@@ -155,8 +155,7 @@ func (d *Devices) countedSamples(device, reported int) int {
 	}
 	limit := d.MaxSamples
 	reason := "it has no more (devices.max_samples)"
-	hasDevicesAlone := d.run.First == 0
-	if limit == 0 && d.run.SelectsBySamples && hasDevicesAlone {
+	if limit == 0 && d.run.SelectsBySamples && d.areAlone() {
 		isUnknown := func(n int) bool { return n == 0 }
 		known := slices.DeleteFunc(slices.Sorted(slices.Values(d.reportedSamples)), isUnknown)
 		limit = maxRatio * medianOfOthers(known, reported)
@@ -166,7 +165,7 @@ func (d *Devices) countedSamples(device, reported int) int {
 	if limit == 0 || reported <= limit {
 		return reported
 	}
-	d.noteCorrection(d.run.First+device, samples, 0, float64(reported), float64(limit), reason)
+	d.noteCorrection(d.clientOf(device), samples, 0, float64(reported), float64(limit), reason)
 	return limit
 }
 
@@ -275,7 +274,7 @@ func (d *Devices) compareWithClass(task *openTask, plan *round.Plan) {
 		d.noticeContradiction(
 			task.device,
 			"first tasks contradict",
-			d.Tasks(d.run.First+task.device, int(steps), medians),
+			d.Tasks(d.clientOf(task.device), int(steps), medians),
 		)
 	}
 }

@@ -300,6 +300,16 @@ func (d *Devices) Stats() (s Stats) {
 // IsDevice reports whether a client is a real device. Devices are numbered behind the simulated clients.
 func (d *Devices) IsDevice(client int) bool { return d != nil && client >= d.run.First }
 
+// deviceOf returns the index of the device that is this client, for the lists with an entry for each device. It is
+// negative for a simulated client.
+func (d *Devices) deviceOf(client int) int { return client - d.run.First }
+
+// clientOf returns the client number of the device with this index.
+func (d *Devices) clientOf(device int) int { return d.run.First + device }
+
+// areAlone reports whether the run has devices alone, without simulated clients.
+func (d *Devices) areAlone() bool { return d.run.First == 0 }
+
 // Open returns the number of devices' tasks that have no answer yet or one that was not returned by
 // [Devices.Answer]. It is 0 for a nil receiver, a run without devices.
 func (d *Devices) Open() int {
@@ -329,7 +339,7 @@ func (d *Devices) Issue(task *round.Task, message *bus.Task, base []float32, deg
 		task:         message,
 		base:         base,
 		baseDegraded: degraded,
-		device:       task.Client - d.run.First,
+		device:       d.deviceOf(task.Client),
 		firstSent:    now,
 	}
 	// After a restart the checkpoint's open tasks are issued once more, and devices may have got them before.
@@ -474,7 +484,7 @@ func (d *Devices) handOut(answer *Answer) (round.Event, error) {
 		d.updates[answer.Task] = answer
 		d.compareWithClass(task, task.wholePlan(&answer.Plan))
 	case answer.Kind == round.Silent:
-		device := answer.Client - d.run.First
+		device := d.deviceOf(answer.Client)
 		d.knownPresent[device] = false
 	}
 	event := round.Event{
@@ -573,7 +583,7 @@ func (d *Devices) takeJoin(device int, join *bus.Join) error {
 		d.noticeContradiction(
 			device,
 			"calibration contradicts",
-			d.Calibration(d.run.First+device, join.Measured),
+			d.Calibration(d.clientOf(device), join.Measured),
 		)
 	}
 	// The user is not informed twice of a device that joins again with the same version.
@@ -629,10 +639,10 @@ func (d *Devices) answerFromEvent(event *gateway.Event) *Answer {
 	answer := &Answer{
 		Kind:   round.Planned,
 		Task:   update.Task,
-		Client: d.run.First + event.Device,
+		Client: d.clientOf(event.Device),
 		Loss:   update.FirstStepLoss,
 		Values: update.Values,
-		Plan:   d.countedPlan(event, d.run.First+event.Device),
+		Plan:   d.countedPlan(event, d.clientOf(event.Device)),
 	}
 	if answer.Loss == bus.UnreportedLoss {
 		answer.Loss = math.NaN()
@@ -678,7 +688,7 @@ func (d *Devices) checkOpenTasks() error {
 		switch {
 		// Where only devices take part, a slow device may come back, so it is lost and not
 		// suspended.
-		case now.Sub(task.firstSent) > d.TaskLimit && d.run.First == 0:
+		case now.Sub(task.firstSent) > d.TaskLimit && d.areAlone():
 			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may "+
 				"join again.", name, d.TaskLimit)
 			d.gateway.GiveUp(task.device)
@@ -711,7 +721,7 @@ func (d *Devices) answerFor(kind round.EventKind, o *openTask, plan round.Plan) 
 	d.answers = append(d.answers, &Answer{
 		Kind:   kind,
 		Task:   o.task.Task,
-		Client: d.run.First + o.device,
+		Client: d.clientOf(o.device),
 		Plan:   plan,
 	})
 }

@@ -226,7 +226,7 @@ func (d *Devices) Hold(task *round.Task, message *bus.Task, base []float32, degr
 		task:         message,
 		base:         base,
 		baseDegraded: degraded,
-		device:       task.Client - d.run.First,
+		device:       d.deviceOf(task.Client),
 		firstSent:    time.Now(),
 		maybeEarlier: true,
 	}

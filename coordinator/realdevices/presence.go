@@ -77,7 +77,7 @@ func (d *Devices) checkAnyLeft() error {
 	return fmt.Errorf(
 		"realdevices: no device is left that may take part: the last to be banned was %s (%s); "+
 			"start the run anew without what made it so",
-		d.Names[last.Client-d.run.First],
+		d.Names[d.deviceOf(last.Client)],
 		last.Reason,
 	)
 }
@@ -159,7 +159,7 @@ func (d *Devices) presenceChanges(clock uint64, begin bool) (events []round.Even
 		}
 		events, err = d.recordPresence(events, Presence{
 			Clock:   clock,
-			Client:  d.run.First + a.device,
+			Client:  d.clientOf(a.device),
 			Joined:  true,
 			Samples: a.samples,
 		})
@@ -200,7 +200,7 @@ func (d *Devices) recordLeavings(clock uint64, now time.Time) (events []round.Ev
 			continue
 		}
 		d.gateway.GiveUp(device)
-		events, err = d.recordPresence(events, Presence{Clock: clock, Client: d.run.First + device})
+		events, err = d.recordPresence(events, Presence{Clock: clock, Client: d.clientOf(device)})
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +222,7 @@ func (d *Devices) recordPresence(events []round.Event, presence Presence) ([]rou
 		kind = round.Joined
 	}
 	// The client is checked, because a record may hold anything.
-	if device := presence.Client - d.run.First; device >= 0 && device < len(d.knownPresent) {
+	if device := d.deviceOf(presence.Client); device >= 0 && device < len(d.knownPresent) {
 		d.knownPresent[device] = presence.Joined
 	}
 	return append(events, round.Event{Kind: kind, Client: presence.Client, Samples: presence.Samples}), nil
@@ -247,7 +247,7 @@ func (d *Devices) replay() error {
 		if err != nil {
 			return err
 		}
-		switch client := d.run.First + o.device; {
+		switch client := d.clientOf(o.device); {
 		case recorded == nil:
 			return fmt.Errorf(
 				"realdevices: the record has no answer of device %s to task %d: the run that left it went no further",

@@ -84,7 +84,7 @@ func (d *Devices) joinSecureSession(task *round.Task) error {
 		// A coordinator that is killed in this round must find it in its checkpoint.
 		d.mustSave = true
 	}
-	d.session.members[task.Client-d.run.First] = &member{task: task.Task, taskSent: time.Now()}
+	d.session.members[d.deviceOf(task.Client)] = &member{task: task.Task, taskSent: time.Now()}
 	return nil
 }
 
@@ -110,7 +110,7 @@ func (d *Devices) beginSession(number int) error {
 func (d *Devices) maxWeight(client uint32) uint64 {
 	limit := d.Welcome.Secure.MaxWeight
 	// 0 means that the credentials set no limit.
-	if samples := d.gateway.MaxSamples(int(client) - d.run.First); samples > 0 {
+	if samples := d.gateway.MaxSamples(d.deviceOf(int(client))); samples > 0 {
 		limit = min(limit, samples)
 	}
 	return limit
@@ -138,7 +138,7 @@ func (d *Devices) stagesOf(client int) *round.Stages {
 	if d.session == nil {
 		return nil
 	}
-	m := d.session.members[client-d.run.First]
+	m := d.session.members[d.deviceOf(client)]
 	if m == nil {
 		return nil
 	}
@@ -217,7 +217,7 @@ func refusal(reason string) *bus.DeviceReply {
 // only asks for the set of survivors: it has sent its masked update as the answer to its task.
 func (d *Devices) takeInStage(sender *member, event *gateway.Event) {
 	session := d.session
-	client := uint32(d.run.First + event.Device)
+	client := uint32(d.clientOf(event.Device))
 	message := event.Message
 	var err error
 	switch message.Stage {
@@ -272,7 +272,7 @@ func (d *Devices) repeatReply(m *member, event *gateway.Event) {
 		m.answer(&bus.DeviceReply{Status: bus.Continue, Secure: session.roster()})
 	// The server still has the shares for this member, so its inbox can be made again.
 	case bus.StageShares:
-		inbox, err := session.server.Inbox(uint32(d.run.First + event.Device))
+		inbox, err := session.server.Inbox(uint32(d.clientOf(event.Device)))
 		if err != nil {
 			m.answer(refusal(err.Error()))
 			return
@@ -410,7 +410,7 @@ func (d *Devices) endShares() error {
 	session.stage = bus.StageMasked
 	session.stageBegan = time.Now()
 	for _, device := range slices.Sorted(maps.Keys(session.members)) {
-		client := uint32(d.run.First + device)
+		client := uint32(d.clientOf(device))
 		if !slices.Contains(clients, client) {
 			d.leaveSession(device, "too few of its neighbours have sent shares")
 			continue
@@ -447,7 +447,7 @@ func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int
 		addWords(words, vector.Bytes(a.Values))
 		losses = append(losses, a.Loss)
 		clients = append(clients, uint32(task.Client))
-		session.survivors[task.Client-d.run.First] = true
+		session.survivors[d.deviceOf(task.Client)] = true
 	}
 	if err := d.runRecovery(ctx, clients); err != nil {
 		return nil, losses, err
@@ -471,7 +471,7 @@ func (d *Devices) RecoverSum(ctx context.Context, tasks []round.Task) (sum []int
 // reason. A [secagg.MemberError] in it names the device that is to blame.
 func (d *Devices) GiveUpSum(tasks []round.Task, reason error) {
 	if e, ok := errors.AsType[*secagg.MemberError](reason); ok {
-		name := d.Names[int(e.Client)-d.run.First]
+		name := d.Names[d.deviceOf(int(e.Client))]
 		d.notice("Round %d has no updates: the masks of device %s cannot be removed: %v.", d.session.round, name, e.Err)
 	} else {
 		d.notice("Round %d has no updates: %v.", d.session.round, reason)

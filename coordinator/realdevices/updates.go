@@ -234,7 +234,7 @@ func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32)
 // norms[i] belongs to tasks[i]. Each device is named once in a run.
 func (d *Devices) NoteClipped(tasks []round.Task, norms []float64, bound float64) {
 	for i, t := range tasks {
-		device := t.Client - d.run.First
+		device := d.deviceOf(t.Client)
 		if norms[i] > bound && !d.clipped[device] {
 			d.clipped[device] = true
 			d.notice(

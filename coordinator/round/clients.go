@@ -53,8 +53,8 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 		return at, ok
 	}
 	charged, nextCharged := c.batteries.nextReady(c.step.now, c.busy.Has)
-	// No battery allows a task, and none will be freed by a task that ends, so a change of presence
-	// makes no client available.
+	// No client has a battery that allows a task, and no task will end and free another client. So a change in the
+	// availability model makes no client available.
 	if !charged && idle {
 		ok = false
 	}

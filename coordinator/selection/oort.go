@@ -102,7 +102,7 @@ func (o Oort) String() string {
 }
 
 // slownessFactor returns the last factor of the utility of a client whose task took this many seconds:
-// (preferred/took)^α if it took longer than preferred, else 1.
+// (preferred/took)^α if it took longer than preferred, else 1. The exponent α is the option Penalty.
 func (o Oort) slownessFactor(took, preferred float64) float64 {
 	factor := 1.0
 	if took > preferred {

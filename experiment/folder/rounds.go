@@ -185,7 +185,7 @@ func appendSeconds(b []byte, t round.Time) []byte {
 // ErrTorn is wrapped by the error for a last row that is not whole: the run was killed.
 var ErrTorn = errors.New("the last row is not whole")
 
-// wholeRows is the part of a rounds.csv up to the last newline, and whether something torn follows it.
+// wholeRows returns a reader of a rounds.csv up to the last newline. torn says that a part of a row follows it.
 func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -196,6 +196,7 @@ func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
 		return nil, false, err
 	}
+	// All bytes behind the last newline are torn: all of the tail if it has none, since the index is -1 then.
 	tornBytes := int64(len(tail) - 1 - bytes.LastIndexByte(tail, '\n'))
 	return io.LimitReader(f, info.Size()-tornBytes), tornBytes > 0, nil
 }

@@ -85,13 +85,13 @@ func (n *notices) pushed() { n.waitingFor = notWaiting }
 const notWaiting = -1
 
 // timedOut is called when the server's wait for replies has ended by its timeout, at virtual time
-// until. pending are the messages without a reply, and last is when the last reply came, or when
+// until. pending are the messages without a reply, and lastReply is when the last reply came, or when
 // the wait began if none did. The user is told if the server waited longWait or more since then
 // while at least one node of pending had dropped out.
-func (n *notices) timedOut(p *player, pending []*message, last, until round.Time) {
+func (n *notices) timedOut(p *player, pending []*message, lastReply, until round.Time) {
 	// Only nodes that have left are silent for good; others are merely slow.
 	silent := slices.DeleteFunc(slices.Clone(pending), func(m *message) bool { return !m.dropsOut() })
-	waited := until - last
+	waited := until - lastReply
 	// A short wait, or one for slow nodes, is what the app has asked for.
 	if len(silent) == 0 || waited < longWait {
 		return

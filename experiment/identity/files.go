@@ -20,11 +20,11 @@ import (
 	"fedpace/registry"
 )
 
-// Files digests every file that a configuration names by a key that decides bits: each option
+// Files returns the digest of every file that a configuration names by a key that decides bits: each option
 // that is tagged as a path and not as inert, at any depth, with the modules beside a script in Python
-// that it imports. The data are not among them: they
-// may be a folder, and have a digest of their own that also covers the split. Start model and files that the
-// trainer's command names count only where the run trains. Errors name the key.
+// that it imports. The data are not among them: they may be a folder, and have a digest of their own that also covers
+// the split. The start model and the files that the trainer's command names count only where the run trains. Errors
+// name the key.
 func Files(c *config.Config) ([]folder.InputFile, error) {
 	var list []folder.InputFile
 	err := walkPaths(reflect.ValueOf(c).Elem(), "", func(key, path string) error {
@@ -69,6 +69,7 @@ const trainerKey = "trainer"
 // are logs, which change as they are written. Keys hold the places of the arguments behind the script.
 func argumentFiles(arguments []string) (list []folder.InputFile, err error) {
 	isScript := func(word string) bool { return filepath.Ext(word) == ".py" }
+	// Without a script, of which the index is -1, all arguments are looked at.
 	arguments = arguments[slices.IndexFunc(arguments, isScript)+1:]
 	for i, argument := range arguments {
 		path := argument

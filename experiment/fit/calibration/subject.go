@@ -43,9 +43,9 @@ func subjectOf(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subje
 }
 
 // stepSubject returns what takes the local steps of a run with configuration c on a device: a trainer
-// in a process of its own, or a model of ours with its minibatches.
+// in a process of its own, or a model of this program with its minibatches.
 func stepSubject(c *config.Config, device calibrate.DeviceInput) (*calibrate.Subject, error) {
-	// A batch of 0 is chosen by the data, which are not on this machine.
+	// A batch of 0 is chosen by the data, which are not on this machine: the usual size stands for it.
 	batch := cmp.Or(c.Batch, 32)
 	if !c.External() {
 		m, err := c.NewModel(learn.Samples{})
@@ -62,7 +62,9 @@ func stepSubject(c *config.Config, device calibrate.DeviceInput) (*calibrate.Sub
 	if device.Data == "" && !c.IsSynthetic() {
 		device.Data = c.Data.Path
 	}
-	if _, paper := c.Task.Paper(); device.Data != "" || !paper {
+	// The trainer learns from the device's data or, if there are none, from its own. For a task of the paper without
+	// data the device makes samples like those of the task.
+	if _, isOfPaper := c.Task.Paper(); device.Data != "" || !isOfPaper {
 		return calibrate.SubjectOfTrainer(batch, device), nil
 	}
 	s, err := calibrate.SubjectOfTask(c.Task, device)

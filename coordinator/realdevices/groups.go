@@ -71,6 +71,7 @@ func (d *Devices) takeBeforeGroup(event *gateway.Event) bool {
 		return false
 	}
 	message := event.Message
+	// A task whose first answer was handed out is not open, but waits for a group (trained) until it is open again.
 	o := d.trained[message.Task]
 	if o == nil {
 		o = d.open[message.Task]

@@ -132,7 +132,7 @@ func (m *Machine) deriveFromTasks(remaining []fairshare.Work) {
 			remaining = m.resume(task, remaining)
 		}
 	}
-	m.unplanned += m.secure.awaited()
+	m.unplanned += m.secure.awaitedMasks()
 	for i := range m.candidates.list {
 		t := &m.candidates.list[i]
 		remaining = m.resume(t, remaining)

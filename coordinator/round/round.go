@@ -241,7 +241,7 @@ func (m *Machine) taskPlanned(event *Event) error {
 	case int(task.Client) != event.Client:
 		m.effects.Ignored = "plan for another client's task"
 		return nil
-	case m.secure.awaits(event.Task):
+	case m.secure.awaitsMask(event.Task):
 		return m.taskMasked(task, event)
 	case task.Status != TaskIssued:
 		m.effects.Ignored = "repeated plan"
@@ -257,7 +257,7 @@ func (m *Machine) taskPlanned(event *Event) error {
 		}
 	}
 	m.adjustPlan(&event.Plan)
-	if m.masksInGroup(task) && event.Kind == Planned {
+	if m.answersInTwoParts(task) && event.Kind == Planned {
 		m.clients.noteSamples(task, event)
 	} else {
 		m.clients.noteTask(task, event)

@@ -187,7 +187,7 @@ func (m *Machine) joinSecure(t *TaskState, e *Event) {
 	case !m.roundsOverlap():
 		m.secure.add(t.Task, e.Stages, &e.Plan)
 	// The upload of a device is part of its second answer.
-	case m.masksInGroup(t):
+	case m.answersInTwoParts(t):
 		e.Plan.Upload = 0
 		if e.Kind == Planned {
 			m.secure.addUngrouped(t.Task, nil, &e.Plan)

@@ -16,8 +16,8 @@ import (
 // masksInGroups reports whether real devices answer their tasks in two parts.
 func (c *Config) masksInGroups() bool { return c.Secure != nil && closing.Overlaps(c.Closing) }
 
-// masksInGroup reports whether a task is one of a real device that answers in two parts.
-func (m *Machine) masksInGroup(t *TaskState) bool {
+// answersInTwoParts reports whether a task is one of a real device that answers it in two parts.
+func (m *Machine) answersInTwoParts(t *TaskState) bool {
 	return t.Task >= FirstDeviceTask && m.secure != nil && m.roundsOverlap()
 }
 
@@ -27,22 +27,26 @@ func (m *Machine) masksInGroup(t *TaskState) bool {
 func (m *Machine) chooseGroup() []uint64 {
 	isDevice := func(task uint64) bool { return task >= FirstDeviceTask }
 	isSimulated := func(task uint64) bool { return task < FirstDeviceTask }
-	candidates := slices.Clone(m.secure.ready)
+	// ready are the tasks of the clients that wait for a group, in the order in which they became ready.
+	ready := slices.Clone(m.secure.ready)
 	least := m.secure.config.DeviceMinimum
-	devices := countMatching(candidates, isDevice)
-	if devices < least {
-		candidates = slices.DeleteFunc(candidates, isDevice)
+	if countMatching(ready, isDevice) < least {
+		ready = slices.DeleteFunc(ready, isDevice)
 	}
-	n := m.groupSize(len(candidates))
-	chosen := candidates[:n]
-	waiting := slices.DeleteFunc(slices.Clone(candidates[n:]), isSimulated)
-	missing := least - countMatching(chosen, isDevice)
-	hasNone := missing == least
-	for i := n - 1; i >= 0 && missing > 0 && !hasNone; i-- {
+	n := m.groupSize(len(ready))
+	chosen := ready[:n]
+	devices := countMatching(chosen, isDevice)
+	// A group without devices has enough of them. One with too few gets devices that are ready and not chosen, of
+	// which there are enough, in the places of its last simulated clients.
+	if devices == 0 {
+		return chosen
+	}
+	otherDevices := slices.DeleteFunc(slices.Clone(ready[n:]), isSimulated)
+	for i := n - 1; i >= 0 && devices < least; i-- {
 		if isSimulated(chosen[i]) {
-			chosen[i] = waiting[0]
-			waiting = waiting[1:]
-			missing--
+			chosen[i] = otherDevices[0]
+			otherDevices = otherDevices[1:]
+			devices++
 		}
 	}
 	return chosen
@@ -113,16 +117,16 @@ func (m *Machine) Trained() (list []Task) {
 	for i := range m.tasks.devices.List {
 		t := &m.tasks.devices.List[i]
 		_, waits := slices.BinarySearchFunc(m.secure.ungrouped, t.Task, byTask)
-		if waits || m.secure.awaits(t.Task) {
+		if waits || m.secure.awaitsMask(t.Task) {
 			m.describeTrained(t, appendElement(&list))
 		}
 	}
 	return list
 }
 
-// awaits reports whether the second answer to a task is awaited. It is false for a nil receiver, a run without secure
+// awaitsMask reports whether the second answer to a task is awaited. It is false for a nil receiver, a run without secure
 // aggregation.
-func (s *secure) awaits(task uint64) bool {
+func (s *secure) awaitsMask(task uint64) bool {
 	if s == nil || !s.masking {
 		return false
 	}
@@ -130,8 +134,8 @@ func (s *secure) awaits(task uint64) bool {
 	return x != nil && x.Awaited
 }
 
-// awaited returns how many second answers are awaited, 0 for a nil receiver.
-func (s *secure) awaited() int {
+// awaitedMasks returns how many second answers are awaited, 0 for a nil receiver.
+func (s *secure) awaitedMasks() int {
 	if s == nil {
 		return 0
 	}
@@ -176,7 +180,8 @@ func (m *Machine) noteMasked(t *TaskState, member *SecureMember, event *Event) {
 	m.clients.noteTask(t, &whole)
 }
 
-// endLater sets the end of a task that has waited for its group until now, and ends as plan says from now on.
+// endLater moves the end of a task that has waited for its group until now. From now on it lasts as long as plan says,
+// or until its client drops out, if plan says that. The time for which it has waited counts as part of its upload.
 func (m *Machine) endLater(t *TaskState, plan *Plan) {
 	if plan.Drops {
 		t.Drops = true

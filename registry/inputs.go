@@ -97,13 +97,13 @@ func compareValues(before, now string) []Change {
 // compareSettings lists the settings that differ, by their keys. It compares them as files whose digests are
 // the settings' values.
 func compareSettings(before, now []Setting) []Change {
-	files := func(settings []Setting) (list []InputFile) {
+	asFiles := func(settings []Setting) (list []InputFile) {
 		for _, s := range settings {
 			list = append(list, InputFile{Key: s.Key, SHA256: s.Value})
 		}
 		return list
 	}
-	return compareFiles(files(before), files(now))
+	return compareFiles(asFiles(before), asFiles(now))
 }
 
 // compareFiles lists the files that differ, by their keys: those of now in their order, then those

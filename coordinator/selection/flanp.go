@@ -151,6 +151,7 @@ func (o *growing) Closed(_ int, loss float64) {
 // of the best, or is the first. If so it becomes the best one, and the patience begins again.
 func (o *growing) improves(loss float64) bool {
 	threshold := o.Best - float64(o.MinDelta*math.Abs(o.Best))
+	// Better says that the stage has a best loss.
 	if o.Better && loss >= threshold {
 		return false
 	}

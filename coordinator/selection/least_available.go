@@ -82,6 +82,7 @@ func (forecasts *forecasts) Start(number int, now Time) {
 	windowStart := min(now+forecasts.window, MaxTime-forecasts.window)
 	for client := range forecasts.setup.Clients {
 		hash := keyed.Hash(forecasts.setup.Seed, keyed.Forecast, uint64(number), uint64(client))
+		// Of equal forecasts the one with the smaller hash comes first.
 		entry := forecast{available: 1, place: hash, client: int32(client)}
 		switch {
 		case forecasts.randomShare > 0 && keyed.Float64(keyed.Nth(hash, 0)) < forecasts.randomShare:

@@ -69,10 +69,12 @@ func (r *Reader) Next() ([]byte, error) {
 	if n, err := io.ReadFull(r.in, frame[:]); err != nil {
 		return nil, r.endOfLog(err, n > 0)
 	}
-	// A file system may leave zeros at the end of a log when the power fails.
+	const withinRecord = true
+	// A file system may leave zeros at the end of a log when the power fails. They stand for a record that is torn.
 	if frame == [Size]byte{} && r.onlyZerosLeft() {
-		return nil, r.endOfLog(io.EOF, true)
+		return nil, r.endOfLog(io.EOF, withinRecord)
 	}
+	// The frame has the payload's length, the payload's checksum, and the checksum of these two (see SealWith).
 	size := binary.LittleEndian.Uint32(frame[:])
 	sum := binary.LittleEndian.Uint32(frame[4:])
 	// A length that is damaged must not look like an end that is torn.
@@ -88,7 +90,7 @@ func (r *Reader) Next() ([]byte, error) {
 	// Memory grows with what is there, not with what a length promises.
 	r.buffer.Reset()
 	if _, err := io.CopyN(&r.buffer, r.in, int64(size)); err != nil {
-		return nil, r.endOfLog(err, true)
+		return nil, r.endOfLog(err, withinRecord)
 	}
 	if got := crc32.Checksum(r.buffer.Bytes(), castagnoli); got != sum {
 		return nil, r.Damaged(r.Offset, fmt.Sprintf("a record's checksum is %08x, its bytes give %08x", sum, got))

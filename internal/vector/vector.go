@@ -170,12 +170,15 @@ func unpackBlock(r *bufio.Reader, v []float32, n int) ([]float32, error) {
 	if err != nil {
 		return v, err
 	}
-	// The block has no table but the bytes of the numbers, all first bytes first.
+	// The block has no table but the bytes of the numbers, all first bytes first: four groups, each with a byte of
+	// each number.
 	if size == 0 {
-		b := make([]byte, 4*n)
+		const bytesOfNumber = 4
+		b := make([]byte, bytesOfNumber*n)
 		_, err = io.ReadFull(r, b)
-		return Append(v, transposeBytes(b, 4)), err
+		return Append(v, transposeBytes(b, bytesOfNumber)), err
 	}
+	// The block has a table of size values, and then the place in it of each number.
 	table := make([]float32, size)
 	places := make([]byte, n)
 	err = Read(r, table)

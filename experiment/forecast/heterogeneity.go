@@ -55,21 +55,9 @@ func heterogeneityOf(p *problem.Problem) *Heterogeneity {
 	random := func() *rand.Rand { return keyed.New(c.Seed, keyed.Heterogeneity) }
 	clients := random().Perm(c.Clients)
 	clients = clients[:min(len(clients), maxBenchClients)]
-	isSometimesAway := false
-	// stays[i] has when clients[i] comes and goes, for the first of the clients: as many as could be looked up.
-	stays := [][]int64{}
-	lookUpsLeft := maxLookUps
-	for _, client := range clients {
-		list := presenceTimes(p.Fleet, client, &lookUpsLeft)
-		// The list of the client with the last look-up may be incomplete.
-		if lookUpsLeft <= 0 {
-			break
-		}
-		stays = append(stays, list)
-		// A client that is always present has one stay, from 0 on.
-		isAlwaysPresent := len(list) == 2 && list[0] == 0
-		isSometimesAway = isSometimesAway || !isAlwaysPresent
-	}
+	stays := staysOf(p.Fleet, clients)
+	// A client that is always present has one stay, from 0 on.
+	isSometimesAway := slices.ContainsFunc(stays, func(times []int64) bool { return len(times) != 2 || times[0] != 0 })
 	n := len(stays)
 	// Clients come and go too often, or there are none.
 	if n < min(benchCohort, len(clients)) || n == 0 {
@@ -109,6 +97,20 @@ func heterogeneityOf(p *problem.Problem) *Heterogeneity {
 		return nil
 	}
 	return u
+}
+
+// staysOf returns when each of these clients comes and goes ([presenceTimes]), in their order. With all look-ups used
+// up, the list ends before the first client whose times are not complete.
+func staysOf(f *fleet.Fleet, clients []int) (stays [][]int64) {
+	lookUpsLeft := maxLookUps
+	for _, client := range clients {
+		times := presenceTimes(f, client, &lookUpsLeft)
+		if lookUpsLeft <= 0 {
+			return stays
+		}
+		stays = append(stays, times)
+	}
+	return stays
 }
 
 // presenceTimes returns when the client comes and when it goes, in turn, in nanoseconds of virtual time up to

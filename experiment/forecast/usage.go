@@ -46,7 +46,9 @@ func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int,
 	u.OmitsQueries = registry.NeedsOf(c.Select).Losses
 	// A schedule that follows what is learned is replaced by a fixed one.
 	u.AtMost = c.MakeTimingOnly()
-	p, err := problem.Prepare(ctx, c, true, nil, nil)
+	// Nothing is trained, so this machine need not have what trains.
+	const remote = true
+	p, err := problem.Prepare(ctx, c, remote, nil, nil)
 	if err != nil {
 		return u, err
 	}
@@ -135,7 +137,8 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 	if err != nil && !errors.Is(err, errNoEnd) {
 		return values, err
 	}
-	used := recorder.Usage(true)
+	const complete = true
+	used := recorder.Usage(complete)
 	seconds := ended.EndTime.Seconds()
 	hasTooFewUpdates := stop.Rounds == 0 && ended.Outcomes[round.Accepted] < stop.Accepted
 	if hasTooFewUpdates {

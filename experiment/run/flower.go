@@ -824,7 +824,7 @@ func (s *scores) decide() {
 
 // addMetric adds the score of a source to the metrics of validation, unless it is the validation loss. The
 // first score with acc in its name becomes the accuracy. A name that is taken already, or is loss, gets
-// the prefix clients_.
+// the prefix clients_, more than once if need be.
 func (s *scores) addMetric(from source) {
 	if from == (source{central: s.centralLoss, key: s.validationLoss}) {
 		return
@@ -837,7 +837,7 @@ func (s *scores) addMetric(from source) {
 	}
 	// Losses of the server and of the clients may both be there, of which one is the validation
 	// loss.
-	if name == metric.Loss || metric.Find(s.metrics, name) >= 0 {
+	for name == metric.Loss || metric.Find(s.metrics, name) >= 0 {
 		name = "clients_" + name
 	}
 	s.metrics = append(s.metrics, metric.Metric{Name: name, Lower: fallsWithError(name)})

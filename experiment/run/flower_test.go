@@ -1,10 +1,12 @@
 package run
 
 import (
+	"slices"
 	"testing"
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/grid"
+	"fedpace/learn/metric"
 )
 
 // A message counts the bytes of those of its transfers that are over, and none if its node never took it up.
@@ -31,5 +33,16 @@ func TestFlowerRun_Bytes(t *testing.T) {
 		if r.bytes.Wasted != x.want || r.bytes.Useful != 0 {
 			t.Errorf("%s: %+v, want %d wasted", x.name, r.bytes, x.want)
 		}
+	}
+}
+
+// Scores whose names become one name as columns have columns of different names.
+func TestScores_SameColumnNames(t *testing.T) {
+	s := scores{central: []string{"clients_f1", "f1"}, evaluate: []string{"F1", "f1"}}
+	s.decide()
+	names := metric.Names(s.metrics)
+	slices.Sort(names)
+	if len(names) != 4 || len(slices.Compact(names)) != 4 {
+		t.Errorf("columns %q", names)
 	}
 }

@@ -72,7 +72,8 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 			return r, err
 		}
 	}
-	// A replay is never continued from a checkpoint, so it cannot be resumed.
+	// A replay is never continued from a checkpoint, so it cannot be resumed. A run whose real devices reach no server
+	// is one, unless the caller names a server.
 	if o.NATS.URL == "" && r.Config.Replayed() {
 		held := folder.Inspect(dir)
 		return r, fmt.Errorf("%s: play it again (fedpace run --replay RUN --out %s --force)", held.Sentence(), dir)

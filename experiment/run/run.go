@@ -420,6 +420,7 @@ func (p *experiment) limit(ctx context.Context, from *checkpoint.Checkpoint) (li
 func (p *experiment) setEvaluationInterval(ctx context.Context) (err error) {
 	e := &p.Config.Evaluate
 	switch {
+	// Evaluations are by rounds, or there are none.
 	case e.EverySeconds == 0 || !p.Config.Train:
 	// It is the time that as many rounds of fixed K take as evaluate.every says.
 	case e.EverySeconds == config.AsFixed:

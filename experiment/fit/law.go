@@ -294,6 +294,7 @@ func variation(factors []float64, isSpeed bool) fleet.Distribution {
 		return values
 	}
 	var logs []float64
+	// A factor may be 0, which has no logarithm.
 	for _, f := range factors {
 		logs = append(logs, math.Log(max(f, mean/100)))
 	}

@@ -29,7 +29,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 		return f, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	// The end of the run and the grid of evaluations may need rounds of fixed K, which are played
+	// The end of the run and the interval of its evaluations may follow from rounds of fixed K, which are played
 	// here, too.
 	limit, err := p.limit(ctx, nil)
 	if err == nil {

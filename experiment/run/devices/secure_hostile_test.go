@@ -305,7 +305,10 @@ func TestSecureHostile_BufferedRounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, c, d := bufferedRun(t, "secure_aggregation.stage_seconds=1")
+			if h.payload != nil {
+				slow.Test(t, "the stage of shares waits for ten seconds")
+			}
+			o, c, d := bufferedRun(t, "secure_aggregation.stage_seconds=10")
 			h.url = o.NATS.URL
 			h.id = "d8"
 			d.others = func(ctx context.Context) error { return h.takePart(ctx) }

@@ -77,7 +77,8 @@ func (d *secureDevices) start(ctx context.Context, t *testing.T, id string) {
 					}
 					d.words[s.Round][id] = slices.Clone(s.Words)
 					d.weights[s.Round][id] = s.Weight
-					if s.Round == 1 {
+					// Where rounds overlap, the first group may have no devices.
+					if s.Round == 1 || d.initial == nil {
 						d.initial = slices.Clone(s.Base)
 					}
 				}

@@ -10,6 +10,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/real"
+	"fedpace/algorithm/secagg"
 	"fedpace/bus"
 	"fedpace/config"
 	"fedpace/coordinator/round"
@@ -309,6 +310,43 @@ func TestSecure_BufferedDevicesDie(t *testing.T) {
 			t.Error("no device has died")
 		}
 	})
+}
+
+// Where a group needs every device, one that dies and is started again takes part again: it does its task once more,
+// and where it has lost its secrets, the round goes on without it.
+func TestSecure_BufferedDeviceComesBack(t *testing.T) {
+	t.Parallel()
+	for _, death := range []secureDeath{
+		{stage: bus.StageTrained},
+		{stage: bus.StageTrained, answered: true},
+		{stage: bus.StageMasked, uploads: true},
+	} {
+		t.Run(death.String(), func(t *testing.T) {
+			t.Parallel()
+			o, c, d := bufferedRun(t, "close={rule: buffered, n: 8}")
+			d.weightOfAll = math.Ldexp(1, secagg.Shift(8*1024))
+			d.restarts = true
+			died := false
+			d.step = func(id string, s real.SecureStep, kill func()) {
+				here := secureDeath{s.Stage, s.Answered, s.Words != nil}
+				if !died && s.Round == 2 && here == death && id == "d2" {
+					died = true
+					kill()
+				}
+			}
+			d.expectSurvivors(t, o, c, func(number int, id string) bool {
+				return id != "d2" || number != 2 || !death.uploads
+			})
+			if !died {
+				t.Error("no device has died")
+			}
+			for number := 3; number <= c.Stop.Rounds; number++ {
+				if n := len(d.masked(number)); n != len(deviceIDs) {
+					t.Errorf("round %d has %d devices", number, n)
+				}
+			}
+		})
+	}
 }
 
 // expectSurvivors plays a run of buffered rounds, and expects models of those devices that have masked an update in a

@@ -46,15 +46,23 @@ type secureDevices struct {
 	simulated *simulatedClients
 	// others, if set, takes part until its context ends in the place of device d8.
 	others func(ctx context.Context) error
+	// restarts says that a device that is killed is started again.
+	restarts bool
 	// step, if set, is called at each step of a device, which kill takes out of the run.
 	step func(id string, s real.SecureStep, kill func())
 }
 
 // start starts a device, until ctx ends or it is killed.
 func (d *secureDevices) start(ctx context.Context, t *testing.T, id string) {
+	all := ctx
 	ctx, kill := context.WithCancel(ctx)
 	d.all.Go(func() {
-		defer kill()
+		defer func() {
+			kill()
+			if d.restarts && all.Err() == nil {
+				d.start(all, t, id)
+			}
+		}()
 		conn, err := natsconn.Connect(ctx, natsconn.Config{URL: d.url, Name: id, Await: true, Slow: true})
 		if err != nil {
 			return
@@ -344,31 +352,53 @@ func stoppedInRecovery(t *testing.T) map[int][]float32 {
 // bits of a run that never stopped.
 func TestSecure_CoordinatorStopsAtEachStage(t *testing.T) {
 	t.Parallel()
-	for _, stage := range []bus.SecureStage{
-		bus.StageKeys, bus.StageShares, bus.StageMasked, bus.StageSurvivors, bus.StageRecovery,
-	} {
+	for _, stage := range secureStages {
 		t.Run(stage.String(), func(t *testing.T) {
 			o, c, d := secureRun(t)
-			first, interrupt := context.WithCancel(t.Context())
-			var once sync.Once
-			d.step = func(id string, s real.SecureStep, _ func()) {
-				if s.Round == 2 && s.Stage == stage && s.Words == nil && id == "d4" {
-					once.Do(interrupt)
-				}
-			}
-			models := d.played(t, o, c, func(o run.Options) error {
-				if _, err := run.Run(first, c, o); first.Err() == nil {
-					return fmt.Errorf("the run was not interrupted: %w", err)
-				}
-				_, err := run.Resume(t.Context(), c.Out, o)
-				return err
-			})
-			if len(models) != 3 {
-				t.Fatalf("models of %d rounds", len(models))
-			}
-			d.expectModels(t, models, func(int) []string { return deviceIDs })
+			d.expectStopped(t, o, c, stage, func(int) []string { return deviceIDs })
 		})
 	}
+}
+
+// In buffered rounds the group stays the same, with the same weights.
+func TestSecure_BufferedCoordinatorStops(t *testing.T) {
+	t.Parallel()
+	for _, stage := range append([]bus.SecureStage{bus.StageTrained}, secureStages...) {
+		t.Run(stage.String(), func(t *testing.T) {
+			o, c, d := bufferedRun(t)
+			d.expectStopped(t, o, c, stage, d.masked)
+		})
+	}
+}
+
+// expectStopped plays a run whose coordinator stops in round 2 before a device's message of a stage, and goes on. It
+// expects models of the sums without masks of the survivors.
+func (d *secureDevices) expectStopped(
+	t *testing.T,
+	o run.Options,
+	c config.Config,
+	stage bus.SecureStage,
+	survivors func(round int) []string,
+) {
+	t.Helper()
+	first, interrupt := context.WithCancel(t.Context())
+	var once sync.Once
+	d.step = func(_ string, s real.SecureStep, _ func()) {
+		if s.Round == 2 && s.Stage == stage && s.Words == nil {
+			once.Do(interrupt)
+		}
+	}
+	models := d.played(t, o, c, func(o run.Options) error {
+		if _, err := run.Run(first, c, o); first.Err() == nil {
+			return fmt.Errorf("the run was not interrupted: %w", err)
+		}
+		_, err := run.Resume(t.Context(), c.Out, o)
+		return err
+	})
+	if len(models) != c.Stop.Rounds {
+		t.Fatalf("models of %d rounds, want %d", len(models), c.Stop.Rounds)
+	}
+	d.expectModels(t, models, survivors)
 }
 
 // A simulated run has the bits of one without secure aggregation where both rules weigh with the same

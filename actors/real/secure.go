@@ -240,14 +240,18 @@ func (w *Device) newMember(t *gateway.DeviceTask) (*secagg.Client, error) {
 		weight = min(weight, ownLimit)
 	}
 	context := secagg.NewContext(t.Run, w.group.round)
-	member, err := secagg.NewClient(rand.Reader, context, terms, w.identity, uint32(t.Welcome.Client), weight)
+	// All members see the weight with which the update counts.
+	counted := weight * w.group.factor
+	member, err := secagg.NewClient(rand.Reader, context, terms, w.identity, uint32(t.Welcome.Client), counted)
 	if err != nil {
 		return nil, err
 	}
 	w.weight = weight
 	// If Trust is nil, the coordinator is trusted to pass on the identities.
 	member.Trust = w.config.Trust
-	member.MaxWeight = s.MaxWeight
+	member.MaxWeight = s.MaxWeight * max(1, s.FreshFactor)
+	// A coordinator that lies about the age of updates must not have one of them in a sum of next to nothing else.
+	member.Balanced = s.FreshFactor > 0
 	return member, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Client is one member's end of one round. Its methods are called in the order Keys, Shares, Mask,
@@ -18,6 +19,9 @@ type Client struct {
 	Trust func(client uint32, identity []byte) bool
 	// MaxWeight is the largest weight of a member, so that the sum of all does not leave its range; 0: any.
 	MaxWeight uint64
+	// Balanced says that the member refuses a roster, and a set of survivors, whose sum would be nearly one member's
+	// update. It is for weights that the coordinator has a say in, since it could give all the weight to one.
+	Balanced bool
 
 	random   io.Reader
 	context  Context
@@ -205,6 +209,37 @@ func (x *Client) checkRoster(roster *Roster) error {
 			return fmt.Errorf("secagg: the identity of client %d is not known", entry.Client)
 		}
 	}
+	return x.checkBalanced(roster, func(int) bool { return true })
+}
+
+// maxImbalance is how many times the weight of the others a member may have where a round is to be balanced.
+const maxImbalance = 3
+
+// checkBalanced returns an error if a member of the sum has more than maxImbalance times the weight of all others,
+// without the heaviest of these, which may collude. isSummed says which members, by index, are in the sum. It does
+// nothing unless the round is to be balanced.
+func (x *Client) checkBalanced(roster *Roster, isSummed func(member int) bool) error {
+	if !x.Balanced {
+		return nil
+	}
+	var weights []uint64
+	for i := range roster.Entries {
+		if isSummed(i) {
+			weights = append(weights, roster.Entries[i].Weight)
+		}
+	}
+	slices.Sort(weights)
+	slices.Reverse(weights)
+	others := uint64(0)
+	for i, weight := range weights {
+		if i > roster.Terms.Colluders {
+			others += weight
+		}
+	}
+	if len(weights) > 0 && weights[0] > maxImbalance*others {
+		return fmt.Errorf("secagg: a member has the weight %d, and those that do not collude have %d beside it: the sum "+
+			"would be nearly its update", weights[0], others)
+	}
 	return nil
 }
 
@@ -310,6 +345,9 @@ func (x *Client) Sign(set []byte) ([]byte, error) {
 		}
 	}
 	if err := x.roster.Terms.CheckConnected(x.roster.inRingOrder(survives)); err != nil {
+		return nil, err
+	}
+	if err := x.checkBalanced(x.roster, func(member int) bool { return survives[member] }); err != nil {
 		return nil, err
 	}
 	x.signedSet = append([]byte(nil), set...)

@@ -602,6 +602,37 @@ func TestClient_TrustsKnownIdentitiesAlone(t *testing.T) {
 	}
 }
 
+// A member refuses a sum in which one update has more than three quarters of the weight of those that do not collude.
+func TestClient_RefusesUnbalancedSums(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		weights   []uint64
+		colluders int
+		refused   bool
+	}{
+		{"all alike", []uint64{1024, 1024, 1024}, 0, false},
+		{"three quarters", []uint64{100, 300, 200, 1800}, 0, false},
+		{"more", []uint64{100, 300, 200, 1801}, 0, true},
+		{"one beside colluders", []uint64{1024, 1024, 1}, 1, true},
+		{"two beside a colluder", []uint64{1024, 1024, 1024}, 1, false},
+		{"one beside old ones", []uint64{1, 1024, 1, 1, 1, 1, 1, 1}, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			roster := &Roster{Terms: Terms{Colluders: c.colluders}}
+			for _, weight := range c.weights {
+				roster.Entries = append(roster.Entries, Entry{Weight: weight})
+			}
+			all := func(int) bool { return true }
+			if err := (&Client{Balanced: true}).checkBalanced(roster, all); (err != nil) != c.refused {
+				t.Errorf("%v", err)
+			}
+			if err := (&Client{}).checkBalanced(roster, all); err != nil {
+				t.Errorf("where no balance is asked for: %v", err)
+			}
+		})
+	}
+}
+
 func TestServer_RefusesForgedMessages(t *testing.T) {
 	r := newRig(t, 8, 1, complete, 9)
 	entry, _ := r.clients[0].Keys()

@@ -166,9 +166,11 @@ func (d *Devices) BeginGroup(number int, tasks []round.Task, factors []uint64) e
 	if err := d.beginSession(number); err != nil {
 		return err
 	}
+	d.session.factors = map[uint32]uint64{}
 	now := time.Now()
 	for i := range tasks {
 		task := &tasks[i]
+		d.session.factors[uint32(task.Client)] = factors[i]
 		o := d.trained[task.Task]
 		if o == nil {
 			return fmt.Errorf("realdevices: task %d has a group, and its device has not taken its steps", task.Task)

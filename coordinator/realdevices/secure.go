@@ -51,6 +51,8 @@ type session struct {
 	signatures []byte
 	// failed says that too few devices were left for the upload, so that the session is over.
 	failed bool
+	// factors has by client the factor of a device's weight, where rounds overlap; nil elsewhere, where all are 1.
+	factors map[uint32]uint64
 	// recovered says that the sum is recovered, so that no share is needed any more.
 	recovered bool
 }
@@ -106,15 +108,19 @@ func (d *Devices) beginSession(number int) error {
 }
 
 // maxWeight returns the largest weight that a device may claim in secure aggregation: that of the run, or
-// the number of samples that its credentials allow if that is less. client is its number in the run.
+// the number of samples that its credentials allow if that is less. client is its number in the run. In a group it is
+// that times the factor of the device's weight.
 func (d *Devices) maxWeight(client uint32) uint64 {
 	limit := d.Welcome.Secure.MaxWeight
 	// 0 means that the credentials set no limit.
 	if samples := d.gateway.MaxSamples(d.deviceOf(int(client))); samples > 0 {
 		limit = min(limit, samples)
 	}
-	return limit
+	return limit * d.session.factor(client)
 }
+
+// factor returns the factor of the weight of a client's device: 1 where rounds do not overlap.
+func (s *session) factor(client uint32) uint64 { return max(1, s.factors[client]) }
 
 // HoldsMasked reports whether masked updates wait to be summed. They mean nothing without their
 // session, which no checkpoint holds, so no checkpoint is taken until they are in the model.
@@ -122,14 +128,15 @@ func (d *Devices) HoldsMasked() bool {
 	return d != nil && d.Secure != nil && len(d.updates) > 0
 }
 
-// SecureWeight returns the weight of the masked update of this task, which the device has reported with its
-// keys. It is 1 if the task has no update or the run no session.
+// SecureWeight returns the weight of the masked update of this task, without a factor, which the device has reported
+// with its keys. It is 1 if the task has no update or the run no session.
 func (d *Devices) SecureWeight(task uint64) uint64 {
 	a := d.updates[task]
 	if d.session == nil || a == nil {
 		return 1
 	}
-	return d.session.server.Weight(uint32(a.Client))
+	client := uint32(a.Client)
+	return d.session.server.Weight(client) / d.session.factor(client)
 }
 
 // stagesOf returns how long the stages of secure aggregation took the device that is this client, nil if
@@ -224,6 +231,9 @@ func (d *Devices) takeInStage(sender *member, event *gateway.Event) {
 	case bus.StageKeys:
 		sender.stages.Keys = max(1, round.Time(event.Arrived.Sub(sender.taskSent)))
 		err = session.server.Keys(client, message.Payload)
+		if err == nil && session.server.Weight(client)%session.factor(client) != 0 {
+			err = fmt.Errorf("client %d has no weight with the factor %d", client, session.factor(client))
+		}
 	case bus.StageShares:
 		sender.stages.Shares = max(1, round.Time(event.Arrived.Sub(session.stageBegan)))
 		err = session.server.Shares(client, message.Payload)

@@ -237,18 +237,20 @@ async function group(mine, task, most) {
 
 // aggregate goes once through the stages of secure aggregation. In buffered rounds the steps come first.
 async function aggregate(mine, task, arrived) {
-  const { client, secure } = run.welcome, weight = Math.min(madeUp.samples, secure.maxWeight);
+  const { client, secure } = run.welcome;
   let { round } = task, factor = 1;
   if (secure.freshFactor) {
     mine.done ??= await train(mine, task, arrived);
     ({ round, factor } = await group(mine, task, secure.freshFactor));
   }
-  const member = new Member({ run: mine.name, round, client, weight, terms: secure, identity });
+  const weight = Math.min(madeUp.samples, secure.maxWeight) * factor;
+  const terms = { ...secure, maxWeight: secure.maxWeight * (secure.freshFactor || 1) };
+  const member = new Member({ run: mine.name, round, client, weight, terms, identity });
   const roster = await stage(mine, task, "KEYS", member.entry);
   member.open(await stage(mine, task, "SHARES", member.shares(roster)));
   mine.done ??= await train(mine, task, now());
   const began = now();
-  mine.words ??= wordsOf(mine.done, weight * factor, secure); // once for a task: two sums must not differ by noise alone
+  mine.words ??= wordsOf(mine.done, weight, secure); // once for a task: two sums must not differ by noise alone
   const masked = member.masked(mine.words);
   // In buffered rounds the rest was in the message of stage TRAINED.
   await send(mine, task, masked, secure.freshFactor ? { downloadNs: 0, computeNs: Number(now() - began) } : mine.done);

@@ -162,6 +162,7 @@ export class Member {
     if (new Set(this.members.map((m) => m.identity.toString("hex"))).size < this.members.length) throw new Refusal("an identity is twice in the roster");
     this.index = this.members.findIndex((m) => m.entry.equals(this.entry));
     if (this.index < 0) throw new Refusal("the roster does not have this device's entry");
+    this.checkBalanced(this.members.map((m) => m.weight));
     this.hash = sha256(roster);
     this.ring = this.arranged();
     this.neighbours = this.besides();
@@ -229,10 +230,18 @@ export class Member {
     const strangers = this.neighbours.filter((i) => this.survivors.includes(i) && !this.held.has(i));
     if (strangers.length > 0) throw new Refusal(`the members ${strangers} survive, but have sent this device no shares`);
     this.checkConnected();
+    this.checkBalanced(this.survivors.map((i) => this.members[i].weight));
     if (before && before.join() !== clients.join()) throw new Refusal(`survivors ${clients}, but this device has signed ${before}`);
     this.set = set;
     this.clients = clients;
     return this.signed(" survivors", this.hash, set);
+  }
+
+  // checkBalanced refuses a sum that would be nearly one member's update, in buffered rounds.
+  checkBalanced(weights) {
+    const sorted = weights.toSorted((a, b) => (a < b ? 1 : a > b ? -1 : 0));
+    const others = sorted.slice(1 + this.terms.colluders).reduce((sum, x) => sum + x, 0n);
+    if (this.terms.freshFactor && sorted[0] > 3n * others) throw new Refusal(`the weights ${sorted}: the sum would be nearly one update`);
   }
 
   // checkConnected refuses a set of survivors that falls apart, or may for all that this device knows.

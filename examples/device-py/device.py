@@ -247,8 +247,9 @@ class Device:
             if self.done is None:
                 self.done = await self.train(task, arrived)
             number, factor = await self.group(task, asked.fresh_factor)
-        terms = {name: getattr(asked, name) for name in (*secure.NAMES, "max_weight")}
-        weight = min(sgd.SAMPLES, asked.max_weight)
+        terms = {name: getattr(asked, name) for name in (*secure.NAMES, "fresh_factor")}
+        terms["max_weight"] = asked.max_weight * max(1, asked.fresh_factor)
+        weight = min(sgd.SAMPLES, asked.max_weight) * factor
         member = secure.Member(self.run, number, self.welcome.client, weight, terms, self.identity)
         roster = await self.stage(task, proto.SECURE_STAGE_KEYS, member.entry)
         member.open(await self.stage(task, proto.SECURE_STAGE_SHARES, member.shares(roster)))
@@ -257,7 +258,7 @@ class Device:
         start, model, last = self.done
         began = time.monotonic_ns()
         if self.words is None:  # once for a task: two sums must not differ by noise alone
-            self.words = await asyncio.to_thread(words_of, model, start, weight * factor, asked)
+            self.words = await asyncio.to_thread(words_of, model, start, weight, asked)
         masked = member.masked(self.words)
         if asked.fresh_factor:  # the rest was in the message of stage TRAINED
             last = proto.Update(compute_ns=time.monotonic_ns() - began, first_step_loss=last.first_step_loss,

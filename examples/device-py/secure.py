@@ -154,6 +154,7 @@ class Member:
             check(member[2], member[6], b" keys" + context + entry[:-64], f"the entry of client {member[0]}")
             if not 1 <= member[1] <= self.terms["max_weight"]:
                 raise Refusal(f"client {member[0]} has the weight {member[1]}")
+        self.check_balanced([member[1] for member in self.members])
         self.index, self.hash = entries.index(self.entry), sha256(roster).digest()
         place = [sha256(TEXT + b" ring" + self.hash + u32(i)).digest() for i in range(len(clients))]
         self.ring = sorted(range(len(clients)), key=place.__getitem__)
@@ -215,11 +216,18 @@ class Member:
         if strangers:
             raise Refusal(f"the members {strangers} survive, but have sent this device no shares")
         self.check_connected()
+        self.check_balanced([self.members[i][1] for i in self.set])
         self.clients = [self.members[i][0] for i in sorted(self.set)]
         if before is not None and before != self.clients:
             raise Refusal(f"the survivors {self.clients}, but this device has signed {before}")
         self.signed = b" survivors" + self.hash + survivors
         return self.identity.sign(TEXT + self.signed)
+
+    def check_balanced(self, weights):
+        """Refuses a sum that would be nearly one member's update, in buffered rounds."""
+        weights = sorted(weights, reverse=True)
+        if self.terms.get("fresh_factor") and weights[0] > 3 * sum(weights[1 + self.terms["colluders"] :]):
+            raise Refusal(f"the weights {weights}: the sum would be nearly one update")
 
     def check_connected(self):
         """Refuses a set of survivors that falls apart, or may for all that this device knows."""

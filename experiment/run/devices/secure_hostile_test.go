@@ -120,6 +120,7 @@ func (h *hostile) do(to *gateway.Device, t *gateway.DeviceTask) error {
 		Minimum:    int(s.Minimum),
 	}
 	number := t.Task.Round
+	factor := uint64(1)
 	if s.FreshFactor > 0 {
 		trained := &bus.SecureMessage{
 			Task:          t.Task.Task,
@@ -140,9 +141,10 @@ func (h *hostile) do(to *gateway.Device, t *gateway.DeviceTask) error {
 			return errNoMore
 		}
 		number = binary.LittleEndian.Uint32(r.Secure)
+		factor = binary.LittleEndian.Uint64(r.Secure[4:])
 	}
 	c := secagg.NewContext(t.Run, number)
-	member, err := secagg.NewClient(rand.Reader, c, terms, h.identity, uint32(t.Welcome.Client), max(1, h.weight))
+	member, err := secagg.NewClient(rand.Reader, c, terms, h.identity, uint32(t.Welcome.Client), factor*max(1, h.weight))
 	if err != nil {
 		return err
 	}

@@ -231,27 +231,38 @@ func bufferedRun(t *testing.T, sets ...string) (run.Options, config.Config, *sec
 // masked returns the devices that have masked an update in a round.
 func (d *secureDevices) masked(number int) []string { return slices.Sorted(maps.Keys(d.words[number])) }
 
+// Updates of devices weigh by their age, and by samples where the run says so.
 func TestSecure_DevicesInBufferedRounds(t *testing.T) {
 	t.Parallel()
-	o, c, d := bufferedRun(t)
-	models := d.played(t, o, c, func(o run.Options) error {
-		s, err := run.Run(t.Context(), c, o)
-		if err == nil && s.Outcomes[0] != 24 {
-			err = fmt.Errorf("outcomes %v, want 24 accepted", s.Outcomes)
-		}
-		return err
-	})
-	d.expectModels(t, models, d.masked)
-	stale := 0
-	for _, weights := range d.weights {
-		for _, weight := range weights {
-			if weight < 1024 {
-				stale++
+	for _, weighs := range []string{"equal", "samples"} {
+		t.Run(weighs, func(t *testing.T) {
+			t.Parallel()
+			// With samples each device weighs 16 times as much, which is the largest weight.
+			const most = 16
+			o, c, d := bufferedRun(t, "aggregate.weights="+weighs, fmt.Sprint("secure_aggregation.max_weight=", most))
+			fresh := uint64(1024)
+			if weighs == "samples" {
+				fresh *= most
+				d.weightOfAll *= most
 			}
-		}
-	}
-	if stale == 0 {
-		t.Error("no update is stale, so the test says little of weights")
+			models := d.played(t, o, c, func(o run.Options) error {
+				s, err := run.Run(t.Context(), c, o)
+				if err == nil && s.Outcomes[0] != 24 {
+					err = fmt.Errorf("outcomes %v, want 24 accepted", s.Outcomes)
+				}
+				return err
+			})
+			d.expectModels(t, models, d.masked)
+			kinds := map[bool]int{}
+			for _, weights := range d.weights {
+				for _, weight := range weights {
+					kinds[weight < fresh]++
+				}
+			}
+			if kinds[true] == 0 || kinds[false] == 0 {
+				t.Errorf("%d stale updates and %d fresh ones, so the test says little of weights", kinds[true], kinds[false])
+			}
+		})
 	}
 }
 

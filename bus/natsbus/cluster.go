@@ -81,7 +81,7 @@ const maxElectionPatience = time.Minute
 // remadePatience is how long a stream that was deleted may be silent until the connection moves to another server. The
 // new stream has one copy and works at once, but two servers that each reach the rest of the cluster may not reach each
 // other.
-const remadePatience = 4 * time.Second
+const remadePatience = 3 * time.Second
 
 // raiseAfter is how long all streams must have answered before they get more copies again.
 const raiseAfter = time.Minute

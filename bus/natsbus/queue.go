@@ -494,6 +494,12 @@ func (c *Coordinator) restoreStreams(ctx context.Context, interrupted bool) (res
 			return true, err
 		}
 	}
+	// The connection's server may not reach the new streams. A probe fails sooner than the publishing of a model.
+	for _, check := range c.probeStreams(ctx, interrupted) {
+		if check.err != nil {
+			return true, check.err
+		}
+	}
 	for d, params := range c.available() {
 		if err := c.publishModel(ctx, d, params); err != nil {
 			return true, err
@@ -511,7 +517,8 @@ func (c *Coordinator) remake(ctx context.Context, check streamCheck) error {
 			return err
 		}
 	}
-	attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
+	// The server that holds the new stream answers. It does so at once, if this connection's server reaches it at all.
+	attempt, cancel := c.conn.Attempt(ctx, probeTimeout)
 	defer cancel()
 	const copies = 1
 	return c.makeStream(attempt, check.stream, copies)

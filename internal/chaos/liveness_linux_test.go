@@ -307,6 +307,9 @@ func playFault(t *testing.T, c *course, want result, f fault, seed uint64, measu
 	} else {
 		t.Logf("%s: the next round ended %.1f s after the last fault", f.name, took.Seconds())
 		measured.note(f.name, seed, took)
+		if took > promisedRound {
+			t.Logf("this is longer than %v; %s said:\n%s", promisedRound, d.run.name, d.run.said())
+		}
 	}
 	d.run.finish(patience)
 	resultOf(t, d.out).equals(t, want, f.name)
@@ -326,6 +329,10 @@ func disturbed(t *testing.T, c *course, f fault, seed uint64) (d *deployment, or
 	f.play(d, order)
 	return d, order
 }
+
+// promisedRound is the longest time until the next round ends that docs/machines.md promises. Real processes may be
+// late on a busy machine, so what the run said is reported then and nothing fails.
+const promisedRound = 30 * time.Second
 
 // endedSuffix follows the name of a fault in the times of trials in which the run ended with the reason.
 const endedSuffix = ": the run ended"

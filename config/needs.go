@@ -242,6 +242,12 @@ func (c *Config) DecidesByLosses() string {
 	return ""
 }
 
+// PrivateLosses reports whether a schedule that works without the clients' losses must not see them: the
+// guarantee of privacy does not cover them.
+func (c *Config) PrivateLosses() bool {
+	return c.Privacy.On() || c.Privacy.Local.On() || c.Privacy.Distributed.On()
+}
+
 // visitChoices calls visit for every component that is chosen in a part of the configuration, such as its
 // closing rule or the layers of its model, with the component's path and the plug point that it was chosen
 // from. It stops at the first error. v is the part, which may be any kind of value, and path is its path. A

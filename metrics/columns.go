@@ -235,16 +235,16 @@ var Columns = []Column{
 		func(r *round.Report) *float64 { return &r.Reason.Pace.Step }),
 	reason("run_share", "steered K: part of the run that was over, 0 to 1", "",
 		func(r *round.Report) *float64 { return &r.Reason.Share }),
-	reason("loss_rise", "steered K: by how many deviations losses have risen; above 8 the data have changed", "",
+	reason(lossRise, "steered K: by how many deviations losses have risen; above 8 the data have changed", "",
 		func(r *round.Report) *float64 { return &r.Reason.LossRise }),
 	{
-		Name:     "change_round",
+		Name:     changeRound,
 		Help:     "steered K: round in which a change of the data was noticed last; 0: none",
 		Kind:     Count,
 		Optional: true,
 		AtStart:  true,
 		Steered:  true,
-		Tag:      "schedule/change_round",
+		Tag:      "schedule/" + changeRound,
 		Get: func(r *round.Report) Number {
 			return optional(r.Reason.Known, integer(int64(r.Reason.ChangeRound)))
 		},
@@ -380,6 +380,12 @@ const Closes = "close_"
 const (
 	wantedClients = "wanted_clients"
 	lateLimit     = "late_limit"
+)
+
+// lossRise and changeRound are the columns that only runs have whose schedule looks for changes of the data.
+const (
+	lossRise    = "loss_rise"
+	changeRound = "change_round"
 )
 
 // Tokens is the name of a column that only runs have whose samples consist of tokens.
@@ -560,12 +566,22 @@ func (r *Run) WithValues(list []Column) []Column {
 	return slices.DeleteFunc(list, func(c Column) bool {
 		lacksTokens := c.Name == Tokens && !r.Tokens
 		lacksReasons := c.Steered && !r.Steered
+		lacksChanges := (c.Name == lossRise || c.Name == changeRound) && !r.TestsChanges
 		lacksClosing := strings.HasPrefix(c.Name, Closes) && !r.ClosesByFormula
 		lacksCohort := c.Name == wantedClients && !r.CohortByFormula
 		lacksLimit := c.Name == lateLimit && !r.LateByFormula
 		lacksUse := strings.HasPrefix(c.Name, Uses) && !r.CountsUse
 		lacksSecure := strings.HasPrefix(c.Name, Secure) && !r.Secure
-		return lacksTokens || lacksReasons || lacksClosing || lacksCohort || lacksLimit || lacksUse || lacksSecure
+		return slices.Contains([]bool{
+			lacksTokens,
+			lacksReasons,
+			lacksChanges,
+			lacksClosing,
+			lacksCohort,
+			lacksLimit,
+			lacksUse,
+			lacksSecure,
+		}, true)
 	})
 }
 

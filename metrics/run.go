@@ -47,8 +47,9 @@ type Run struct {
 	// CohortByFormula says that a formula gives the number of clients of each round, and LateByFormula
 	// that one gives the limit of late updates.
 	CohortByFormula, LateByFormula bool
-	// Steered says that the schedule of K gives reasons.
-	Steered bool
+	// Steered says that the schedule of K gives reasons, and TestsChanges that it looks for changes of the
+	// data, too.
+	Steered, TestsChanges bool
 	// Clients is the number of simulated clients, which are numbered from 0.
 	Clients int
 	// Cohort is the number of clients in a round.

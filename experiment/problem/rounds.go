@@ -84,8 +84,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Failed:          p.Policies.Err,
 		SiteRounds:      c.Aggregate.SiteRounds,
 		Devices:         roundDevices(c.Devices, c.DrawsDevices()),
-		// The guarantee covers no losses, and a schedule that works without them gets none.
-		PrivateLosses: c.Privacy.On() || c.Privacy.Local.On() || c.Privacy.Distributed.On(),
+		PrivateLosses:   c.PrivateLosses(),
 	}
 	// Evaluation by virtual time takes the place of evaluation by rounds.
 	if p.EvaluationInterval > 0 {

@@ -104,6 +104,7 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	run.CohortByFormula = c.Schedule.Cohort != ""
 	_, run.LateByFormula = p.Config.Late.(closing.PerRoundLateness)
 	_, run.Steered = p.Config.Schedule.K.(schedule.Reasoning)
+	run.TestsChanges = run.Steered && c.Train && !c.PrivateLosses()
 	run.Classes = p.Fleet.Classes()
 	run.Class = p.Fleet.Class
 	run.DeviceClass = p.Fleet.DeviceClass

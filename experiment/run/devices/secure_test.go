@@ -21,6 +21,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
 	"fedpace/config"
+	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/runtest"
 )
@@ -263,6 +264,30 @@ func TestSecure_DevicesInBufferedRounds(t *testing.T) {
 				t.Errorf("%d stale updates and %d fresh ones, so the test says little of weights", kinds[true], kinds[false])
 			}
 		})
+	}
+}
+
+// Two rounds of three take six of the first eight updates. The others are older than the rule allows: their devices, which
+// wait for a group, are told so and get other tasks.
+func TestSecure_BufferedUpdatesTooOld(t *testing.T) {
+	t.Parallel()
+	o, c, d := bufferedRun(t, "close={rule: buffered, n: 3, staleness_limit: 1}")
+	d.weightOfAll = math.Ldexp(1, secagg.Shift(3*1024))
+	models := d.played(t, o, c, func(o run.Options) error {
+		s, err := run.Run(t.Context(), c, o)
+		late := s.Outcomes[round.Late] + s.Outcomes[round.Cancelled]
+		if err == nil && (s.Outcomes[round.Accepted] != 18 || late == 0) {
+			err = fmt.Errorf("outcomes %v, want 18 accepted and some late", s.Outcomes)
+		}
+		return err
+	})
+	d.expectModels(t, models, d.masked)
+	for number, weights := range d.weights {
+		for id, weight := range weights {
+			if weight < 724 {
+				t.Errorf("round %d: the update of %s, with the weight %d, is too old", number, id, weight)
+			}
+		}
 	}
 }
 

@@ -339,8 +339,8 @@ func (d *driver) issueTasks(ctx context.Context, tasks []round.Task) error {
 	return nil
 }
 
-// sendToDevices makes the messages of tasks of real devices, and calls send for each with its message, the model that it
-// starts from, and whether that model is degraded.
+// sendToDevices makes the messages of tasks of real devices, and calls send for each with its message, the model that
+// it starts from, and whether that model is degraded.
 func (d *driver) sendToDevices(
 	ctx context.Context,
 	tasks []round.Task,

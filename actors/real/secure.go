@@ -198,8 +198,8 @@ func (w *Device) joinGroup(t *gateway.DeviceTask) error {
 	return nil
 }
 
-// readGroup reads what the coordinator says of a task's group: the number of the round in 4 bytes, and the factor of the
-// device's weight in 8, at most largest.
+// readGroup reads what the coordinator says of a task's group: the number of the round in 4 bytes, and the factor of
+// the device's weight in 8, at most largest.
 func readGroup(payload []byte, largest uint64) (group, error) {
 	const length = 4 + 8
 	if len(payload) != length {

@@ -11,9 +11,9 @@ import (
 )
 
 // Where rounds overlap a device answers a task of secure aggregation in two parts. With a message of stage TRAINED it
-// says that it has taken its steps, and keeps the update; that is its first answer. The reply comes when the task is one
-// of a round's group: it has the number of that round and the factor of the device's weight. From then on the group is a
-// session as that of a round that does not overlap with others, and the masked update is the second answer.
+// says that it has taken its steps, and keeps the update; that is its first answer. The reply comes when the task is
+// one of a round's group: it has the number of that round and the factor of the device's weight. From then on the group
+// is a session as that of a round that does not overlap with others, and the masked update is the second answer.
 
 // groupPart is how far a device is with a task of which there are two answers.
 type groupPart struct {
@@ -156,9 +156,9 @@ func groupReply(group []byte) *bus.DeviceReply {
 	return &bus.DeviceReply{Status: bus.Continue, Secure: group}
 }
 
-// BeginGroup begins the secure aggregation of the group of the round with this number: the devices of these tasks, which
-// have taken their steps, agree on masks and upload. factors has for each task the factor of its device's weight. The
-// tasks are open again, until their second answers.
+// BeginGroup begins the secure aggregation of the group of the round with this number: the devices of these tasks,
+// which have taken their steps, agree on masks and upload. factors has for each task the factor of its device's weight.
+// The tasks are open again, until their second answers.
 func (d *Devices) BeginGroup(number int, tasks []round.Task, factors []uint64) error {
 	if d.gateway == nil {
 		return fmt.Errorf("realdevices: the masks of round %d cannot be played again", number)

@@ -124,8 +124,8 @@ func (m *Machine) Trained() (list []Task) {
 	return list
 }
 
-// awaitsMask reports whether the second answer to a task is awaited. It is false for a nil receiver, a run without secure
-// aggregation.
+// awaitsMask reports whether the second answer to a task is awaited. It is false for a nil receiver, a run without
+// secure aggregation.
 func (s *secure) awaitsMask(task uint64) bool {
 	if s == nil || !s.masking {
 		return false

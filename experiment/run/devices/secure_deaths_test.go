@@ -103,9 +103,9 @@ func acceptedTasks(t *testing.T, dir string) iter.Seq2[int, []metrics.Task] {
 	}
 }
 
-// addTasks adds to sum the updates of those of a buffered round's tasks that are of simulated clients, and returns their
-// weight, where all clients together have weightOfAll. Each update starts from its version of the model: models has them
-// by the number of the round that made them.
+// addTasks adds to sum the updates of those of a buffered round's tasks that are of simulated clients, and returns
+// their weight, where all clients together have weightOfAll. Each update starts from its version of the model: models
+// has them by the number of the round that made them.
 func (s *simulatedClients) addTasks(
 	t *testing.T,
 	number int,
@@ -253,9 +253,9 @@ func TestSecure_DevicesDieAtEachStage(t *testing.T) {
 	}
 }
 
-// In buffered rounds a device dies at each point of the protocol, from the end of its steps on, and while it waits for a
-// group. The round goes on with those that are left, or with another device in its place, and the models have the bits
-// of the sums without masks of the same survivors.
+// In buffered rounds a device dies at each point of the protocol, from the end of its steps on, and while it waits for
+// a group. The round goes on with those that are left, or with another device in its place, and the models have the
+// bits of the sums without masks of the same survivors.
 func TestSecure_BufferedDevicesDie(t *testing.T) {
 	t.Parallel()
 	deaths := append([]secureDeath{{stage: bus.StageTrained}, {stage: bus.StageTrained, answered: true}}, secureDeaths()...)

@@ -219,8 +219,8 @@ func TestSecure_DevicesHaveUnmaskedBits(t *testing.T) {
 	d.expectModels(t, models, func(int) []string { return deviceIDs })
 }
 
-// bufferedRun is the configuration of a run of eight devices alone, of which every four that have taken their steps make
-// a round.
+// bufferedRun is the configuration of a run of eight devices alone, of which every four that have taken their steps
+// make a round.
 func bufferedRun(t *testing.T, sets ...string) (run.Options, config.Config, *secureDevices) {
 	t.Helper()
 	o, c, d := secureRun(t, append([]string{"close={rule: buffered, n: 4}", "stop.rounds=6"}, sets...)...)
@@ -267,8 +267,8 @@ func TestSecure_DevicesInBufferedRounds(t *testing.T) {
 	}
 }
 
-// Two rounds of three take six of the first eight updates. The others are older than the rule allows: their devices, which
-// wait for a group, are told so and get other tasks.
+// Two rounds of three take six of the first eight updates. The others are older than the rule allows: their devices,
+// which wait for a group, are told so and get other tasks.
 func TestSecure_BufferedUpdatesTooOld(t *testing.T) {
 	t.Parallel()
 	o, c, d := bufferedRun(t, "close={rule: buffered, n: 3, staleness_limit: 1}")

@@ -2,6 +2,8 @@
 
     python3 cost.py [PAIRS [ROUNDS]]
 
+prints a line for each pair and the mean over all.
+
 Pairs of runs are played one after the other, in turn in either order, and their processor time in user
 mode is compared. FEDPACE is the program. It needs no package.
 """
@@ -15,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 
-PROGRAM = os.environ.get("FEDPACE", "../../fedpace")
+# The program, by default that in the folder of the repository.
+PROGRAM = os.environ.get("FEDPACE") or str(pathlib.Path(__file__).resolve().parents[2] / "fedpace")
 
 
 def play(folder, k, rounds):

@@ -256,6 +256,7 @@ func SameTime(cells []Cell) error {
 		theirs := firstAt[point].Config.Schedule
 		hasOtherRounds := mine.K0 != theirs.K0 || mine.Unit != theirs.Unit
 		if c.Config.Stop.EqualRuntimeRounds > 0 && hasOtherRounds {
+			// equalTime makes stop.equal_runtime_rounds of the user's stop.rounds, which the message names.
 			return &config.KeyError{
 				Key: "stop.rounds",
 				Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s "+

@@ -66,7 +66,8 @@ func (p *periods) Present(seed uint64, client int, t int64) bool {
 
 // Change implements [Presence]: it returns when the client's presence next differs from that at
 // time t. It looks at most maxLook periods ahead, and then returns the start of the last period that it
-// has looked at, up to which nothing changes. The result is [Never] beyond maxTime.
+// has looked at, up to which nothing changes. The result is [Never] if no change was found
+// up to maxTime.
 func (p *periods) Change(seed uint64, client int, t int64) int64 {
 	n, phase := p.index(seed, client, t)
 	now := p.draw(seed, client, n)

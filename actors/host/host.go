@@ -293,8 +293,9 @@ func (h *Host) shared(ctx context.Context, job *bus.Job) (*actors.Shared, error)
 }
 
 // evaluate does an evaluation job: it measures the model params on each shard. A shard is s.Count samples. In a
-// job of the kind EvaluateClients they are samples of client s.Index; in others they are held-out samples from
-// number s.From on, counted among the s.Spread held-out samples that the whole evaluation measures (0: all).
+// job of the kind EvaluateClients they are samples of client s.Index; in others they are held-out samples: an
+// evaluation measures all of them, or s.Spread at even distances if that is not 0, and the shard's are those from
+// number s.From on among these. s.KeptDigest names the client's own part of the model; it is empty if it has none.
 // If the job wants outcomes, the result also has the model's output and the true answer for each sample.
 func (h *Host) evaluate(ctx context.Context, job *bus.Job, params []float32, w *worker) (*bus.Result, error) {
 	result := resultOf(job)

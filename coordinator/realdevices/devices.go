@@ -292,7 +292,12 @@ type Stats struct {
 // result is zero in a run without devices and in a replay.
 func (d *Devices) Stats() (s Stats) {
 	if d != nil && d.gateway != nil {
-		s = Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.rollbacks.Load()), time.Duration(d.heldTime.Load())}
+		s = Stats{
+			Stats:   d.gateway.Stats(),
+			Banned:  int(d.bannedCount.Load()),
+			Returns: int(d.rollbacks.Load()),
+			Held:    time.Duration(d.heldTime.Load()),
+		}
 	}
 	return s
 }

@@ -16,8 +16,8 @@ type clients struct {
 	busy bitset.Set
 	// present says for each device whether it takes part.
 	present []bool
-	// devices holds for each device its number of samples and how long its tasks took.
-	devices []KnownDevice
+	// known holds for each device its number of samples and how long its tasks took.
+	known []KnownDevice
 	// batteries holds the charge of each simulated client, nil if clients have no batteries.
 	batteries *batteries
 }
@@ -109,7 +109,7 @@ func (c *clients) setPresence(event *Event) error {
 		)
 	}
 	c.present[i] = event.Kind == Joined
-	c.devices[i].setSamples(event.Samples)
+	c.known[i].setSamples(event.Samples)
 	return nil
 }
 
@@ -154,7 +154,7 @@ func (c *clients) forceOutcome(task *TaskState, event *Event, deadline Time) err
 // and how many samples it has. It does nothing for a simulated client.
 func (c *clients) noteTask(t *TaskState, e *Event) {
 	if i, ok := c.device(int(t.Client)); ok {
-		c.devices[i].noteTask(t, e)
+		c.known[i].noteTask(t, e)
 	}
 }
 
@@ -162,7 +162,7 @@ func (c *clients) noteTask(t *TaskState, e *Event) {
 // it is.
 func (c *clients) noteSamples(t *TaskState, e *Event) {
 	if i, ok := c.device(int(t.Client)); ok {
-		c.devices[i].setSamples(e.Samples)
+		c.known[i].setSamples(e.Samples)
 	}
 }
 
@@ -178,7 +178,7 @@ func (c *clients) canLimit(client int) bool {
 	case !devices.Sampled:
 		return false
 	}
-	hasDoneTask := c.devices[i].Tasks > 0
+	hasDoneTask := c.known[i].Tasks > 0
 	hasClass := devices.Modelled != nil && devices.Modelled(i)
 	return hasDoneTask || hasClass
 }
@@ -186,8 +186,8 @@ func (c *clients) canLimit(client int) bool {
 // expect returns how long a client is expected to take for a task with this many local steps: a device by
 // the tasks that it has done, a simulated client and a device without such a task by the configuration.
 func (c *clients) expect(client, steps int) Time {
-	if i, ok := c.device(client); ok && c.devices[i].Tasks > 0 {
-		return c.devices[i].expect(steps)
+	if i, ok := c.device(client); ok && c.known[i].Tasks > 0 {
+		return c.known[i].expect(steps)
 	}
 	return c.config.Expect(client, steps)
 }
@@ -196,7 +196,7 @@ func (c *clients) expect(client, steps int) Time {
 // with one.
 func (c *clients) samples(client int) int {
 	if i, ok := c.device(client); ok {
-		return max(1, c.devices[i].Samples)
+		return max(1, c.known[i].Samples)
 	}
 	return c.config.Samples(client)
 }

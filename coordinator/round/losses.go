@@ -12,9 +12,9 @@ type losses struct {
 	config *Config
 	// window holds the training losses of the last rounds.
 	window schedule.Window
-	// followed holds the losses that the schedules see, if those are others.
-	followed schedule.Window
-	plateau  schedule.Plateau
+	// scheduleLosses holds the losses that the schedules see, if those are others.
+	scheduleLosses schedule.Window
+	plateau        schedule.Plateau
 	// changes is told the losses of rounds if testsChanges is true: if a schedule reads changes of the
 	// data, and nothing must keep it from them.
 	changes      schedule.ChangeTest
@@ -40,7 +40,7 @@ func (l *losses) observe(training float64, round *RoundState, newest *Stop) (mea
 		case l.config.Loss.Trim > 0 && round.Trained:
 			followed = round.Trimmed
 		}
-		l.followed.Observe(followed)
+		l.scheduleLosses.Observe(followed)
 	}
 	return l.window.Mean()
 }

@@ -155,7 +155,7 @@ func (m *Machine) makeParts(state *State) {
 		step:      &m.step,
 		busy:      bitset.New(config.population()),
 		present:   state.Present,
-		devices:   state.Known,
+		known:     state.Known,
 		batteries: newBatteries(config.Batteries, config.Clients, state.Charges),
 	}
 	m.tasks = tasks{
@@ -184,11 +184,11 @@ func (m *Machine) makeParts(state *State) {
 	}
 	m.secure = newSecure(config.Secure, state)
 	m.losses = losses{
-		config:   config,
-		window:   schedule.RestoreWindow(config.Window, state.Window),
-		followed: schedule.RestoreWindow(config.Window, state.Followed),
-		plateau:  schedule.RestorePlateau(config.Plateau, state.Plateau),
-		changes:  state.Changes,
+		config:         config,
+		window:         schedule.RestoreWindow(config.Window, state.Window),
+		scheduleLosses: schedule.RestoreWindow(config.Window, state.Followed),
+		plateau:        schedule.RestorePlateau(config.Plateau, state.Plateau),
+		changes:        state.Changes,
 	}
 }
 

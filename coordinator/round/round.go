@@ -67,7 +67,7 @@ func (m *Machine) progress() schedule.Progress {
 	// The schedules see the training losses unless the configuration names another loss.
 	seen := &m.losses.window
 	if m.losses.seesOtherLoss() {
-		seen = &m.losses.followed
+		seen = &m.losses.scheduleLosses
 	}
 	known := schedule.Progress{
 		Setup:   m.config.Setup,

@@ -40,8 +40,8 @@ type profile struct {
 	dates, numericDates int
 	// commas is the number of rows that hold numbers with commas, which may be decimal commas.
 	commas int
-	// groupText is the first of them whose points can only separate thousands, as in 1.052,95.
-	groupText string
+	// groupPointText is the first of them whose points can only separate thousands, as in 1.052,95.
+	groupPointText string
 	// groupCommaText is the first whose commas can only separate thousands, as in 1,052.95.
 	groupCommaText string
 	// hasLists says that at least one row has several values.
@@ -214,7 +214,7 @@ func (p *profile) takeList(c *cell) bool {
 		text := strings.TrimSpace(c.text)
 		if grouped.MatchString(text) {
 			// Its points can only separate thousands.
-			p.groupText = cmp.Or(p.groupText, strings.Clone(text))
+			p.groupPointText = cmp.Or(p.groupPointText, strings.Clone(text))
 		}
 		if groupedByCommas.MatchString(text) {
 			// Its commas can only separate thousands.

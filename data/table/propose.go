@@ -173,11 +173,12 @@ func profilesOf(files []tableFile) (profiles []*profile, wanted []column, err er
 }
 
 // checkCommas returns an error if the column has numbers with commas that were not read as decimal signs. It
-// wraps errGroups where points separate thousands, so that the commas can only be decimal signs.
+// wraps errGroups where such a number also has points between thousands (1.052,95), so that its comma can only be a
+// decimal sign: Propose then reads the table again with decimal commas.
 func (p *profile) checkCommas() error {
 	switch {
-	case p.groupText != "":
-		return fmt.Errorf("column %s has numbers such as %s with %w", shown(p.name), p.groupText, errGroups)
+	case p.groupPointText != "":
+		return fmt.Errorf("column %s has numbers such as %s with %w", shown(p.name), p.groupPointText, errGroups)
 	case p.groupCommaText != "":
 		return fmt.Errorf(
 			"column %s has numbers such as %s, with commas between thousands; want numbers without these",

@@ -156,7 +156,8 @@ func (r *Result) momentAt(name string, share float64) Moment {
 // schedule and at every number of rounds that was examined. The statement needs F* >= 0.
 func (r *Result) BoundHolds() bool {
 	for _, b := range r.Bounds {
-		// The appendix's form does not follow from Lemma 2, so it need not hold.
+		// b.Appendix, the bound of the paper's appendix, is not looked at: it does not follow from Lemma 2, so it need
+		// not hold.
 		proofHolds := b.Measured <= b.Lemma2 && b.Measured <= b.Proof
 		statementHolds := r.Constants.FStar < 0 || !(b.Measured > b.Statement)
 		if !proofHolds || !statementHolds {

@@ -159,8 +159,8 @@ func activationVolume(list []Layer, in Shape) (n int64) {
 	return n
 }
 
-// layerName returns the name of a layer for messages: its registered name, and its short option
-// behind it.
+// layerName returns the name of a layer for messages: its registered name and, of a layer with options, these as its
+// String gives them, as in "dense: 64".
 func layerName(l Layer) string {
 	text := Layers.NameOf(l)
 	if d, ok := l.(fmt.Stringer); ok {

@@ -304,9 +304,10 @@ func fuse(list []Layer) (layers int, relu bool) {
 	return 1, false
 }
 
-// addLink makes the link of a stage, and assigns its parameters their places among those of the network. These lie
-// in regions, such as trained and frozen ones. n.next has for each region the place of the next parameter in it;
-// addLink moves it on. In a frozen residual layer it marks the parameters as frozen.
+// addLink makes the link of a stage, which is the stage at its place in the network, and gives the stage's
+// parameters their indices in the network's vector of parameters. That has regions, such as the trained and the
+// frozen ones; n.next has for each region its next free index, which addLink moves on. In a frozen residual layer
+// it marks the parameters as frozen.
 func (n *network) addLink(stage Stage, place *Place, parameters []Parameter) *link {
 	// Within a frozen residual layer all parameters are frozen.
 	if place.frozen {
@@ -331,6 +332,7 @@ func (n *network) addLink(stage Stage, place *Place, parameters []Parameter) *li
 	if _, ok := stage.(*residualStage); ok {
 		return l
 	}
+	// A stage that keeps the gradient of its parameters itself, an updater, needs no part of n.grad.
 	l.updater, _ = stage.(updater)
 	// The network collects the gradient of this stage in grad.
 	if _, dense := stage.(*denseStage); dense && n.collects {

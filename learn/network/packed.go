@@ -234,8 +234,10 @@ func (s *convStage) readRange(positions, g, kx int) (start, end int) {
 }
 
 // gradientPacking returns the packing of the inputs' gradient for blocks with this number of samples. It is
-// chosen at the first call and kept. With a stride above 1 neighbouring inputs are read by different taps,
-// so nothing is packed.
+// chosen at the first call and kept. A packing puts the samples of neighbouring positions of a row of inputs, a
+// group, side by side as the columns of one matrix product. Its lists have an entry for each row of the inputs and
+// each group in it: the taps that contribute there, each with where its numbers begin in the kernels (A) and in
+// the gathered gradients of the outputs (B), in floats.
 func (s *convStage) gradientPacking(samples int) *packing {
 	p := &s.packed.backward[samples]
 	if *p != nil {
@@ -245,9 +247,12 @@ func (s *convStage) gradientPacking(samples int) *packing {
 	// With a larger stride, neighbouring inputs are read by different taps.
 	if s.Stride == 1 {
 		layout = choosePacking(s.network.isa, samples, s.X.Width, func(n int) (products int) {
-			for i := range (s.X.Width + n - 1) / n * s.Size {
-				if start, end := s.readRange(n, i/s.Size, i%s.Size); start < end {
-					products++
+			groups := (s.X.Width + n - 1) / n
+			for g := range groups {
+				for kx := range s.Size {
+					if start, end := s.readRange(n, g, kx); start < end {
+						products++
+					}
 				}
 			}
 			return products

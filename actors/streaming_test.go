@@ -85,7 +85,7 @@ func TestStreaming_IsPublished(t *testing.T) {
 		for i, c := range clients {
 			kept[c] = outcomes[i].State
 		}
-		instance.After(uint64(round))
+		instance.SetRounds(uint64(round))
 		instance.Server.Apply(got, sum, 1)
 
 		from, to := part(round)
@@ -180,7 +180,7 @@ func TestStreaming_OnePiece(t *testing.T) {
 			for i := range work {
 				work[i].State = outcomes[i].State
 			}
-			instance.After(uint64(round))
+			instance.SetRounds(uint64(round))
 			instance.Server.Apply(x, sum, 1)
 		}
 		ends[name] = x

@@ -42,8 +42,8 @@ func (s Share) Presence(*Files) (Presence, error) {
 	return &personal{sampler, s.CycleSeconds}, registry.Below("share", err)
 }
 
-// String describes the model for people: the distribution of the shares, and the mean length of a
-// stay and an absence together, in seconds.
+// String describes this model of availability for people: the distribution of the clients' shares of time in which
+// they are available, and the mean length of a stay and an absence together, in seconds.
 func (s Share) String() string {
 	return fmt.Sprintf(
 		"share (%s of the time, a stay and an absence in %g s)",

@@ -112,7 +112,7 @@ func appendPart(object []byte, part *blobPart) []byte {
 // frame may use the memory. If blobs that are large enough for shared memory came through the pipe, as the memory was
 // too small for them, it is made large enough for the next frame of their size. readFrame returns [io.EOF] if the
 // other side has closed the pipe between two frames. A frame that is cut off or larger than the limits is another
-// error. Blobs that were placed in a room are not returned.
+// error. Blobs that the sender placed in a room of an [Arena] are not returned: the caller reads them there.
 func readFrame(r *bufio.Reader, m *child.Memory, header any) ([][]byte, error) {
 	line, err := readLine(r)
 	if err != nil {
@@ -140,7 +140,7 @@ func readFrame(r *bufio.Reader, m *child.Memory, header any) ([][]byte, error) {
 			return nil, fmt.Errorf("a frame is cut off: %w", io.ErrUnexpectedEOF)
 		}
 	}
-	// These blobs would have gone through shared memory, but the sender found no room there.
+	// These blobs would have gone through shared memory, but that was too small for them.
 	if isForSharedMemory(m, size) {
 		_, err = m.Grow(int(size))
 	}

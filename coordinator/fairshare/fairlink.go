@@ -78,9 +78,9 @@ type group struct {
 }
 
 // New returns a link that transfers share fairly. It has no transfers yet, and its present time is now, in nanoseconds.
-// need is the work of each transfer that it will have.
+// need is the work of each transfer that it will have, in the unit of [Work].
 //
-// Transfers with the same speed of their own form a group. The link either slows a group down or leaves it free. There
+// Transfers that take the same time if nothing slows them down (unshared) form a group. The link either slows a group down or leaves it free. There
 // are two heaps of slowed groups and two of free ones: in each pair one is ordered by the groups' own rates, and the
 // other by when their next transfer is complete. The first in a heap of rates is the group that changes sides next: the
 // slowest of the slowed groups, and the fastest of the free ones.
@@ -92,8 +92,8 @@ func New(need Work, now int64) *FairLink {
 		now:        now,
 		byUnshared: map[int64]int32{},
 	}
-	// Groups that are due at one time are ordered by a number that does not depend on the history of the
-	// link, so that a resumed run takes their transfers in the same order.
+	// Groups that are due at one time are ordered by the time that their transfers take alone, which does not depend
+	// on the history of the link, so that a resumed run takes their transfers in the same order.
 	link.slowByRate.before = func(a, b int32) bool { return link.groups[a].rate < link.groups[b].rate }
 	link.freeByRate.before = func(a, b int32) bool { return link.groups[a].rate > link.groups[b].rate }
 	link.slowByDue.before = func(a, b int32) bool {

@@ -69,7 +69,8 @@ func (a Auto) LocalSteps(progress Progress) int {
 	return wholeSteps(float64(first*left), first)
 }
 
-// Reason returns what the decision for the round of p rests on, for the user: the measured pace, K*, the
+// Reason returns what the decision for the round of p rests on, for the user: the measured pace, which is
+// how long rounds and local steps take, K* (in Top), the largest number of local steps, with which a run begins, the
 // part of the run that is over, if known, the newest change of the data, and by how much losses have risen.
 // It is zero as long as no pace is measured.
 func (a Auto) Reason(p Progress) (r Reason) {

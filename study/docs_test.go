@@ -111,7 +111,7 @@ var docTables = []docTable{
 		"fixed K", "p = 1/4", "p = 1/3 (`rounds`)", "p = 1/2", "p = 1", "`error`, s = 25", "`error`, s = 100", "`error`, s = 400",
 		"`error`, F_0 of the first round", "`step`, patience 5", "`step`, patience 10", "`step`, patience 20", "`step`, patience 40",
 	}, options)},
-	{"study/tuned.csv", each([]string{"fixed: 4, 6", "`rounds`: 150, 6"}, func(r tableRow) []string {
+	{"study/finalists.csv", each([]string{"`rounds`: 60, 3", "fixed: 4, 3", "fixed: 2, 3", "fixed: 1, 3"}, func(r tableRow) []string {
 		return []string{human.Thousands(int64(r.number("client_sgd_steps") / 1000)), r.mean(tailColumn, "%.4f"), r.mean(gainColumn, "%+.4f"), r.mean("seconds_to_level", "%.0f")}
 	})},
 	{"study/energy-k.csv", each([]string{"`rounds`"}, energies)},

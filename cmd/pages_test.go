@@ -193,6 +193,11 @@ func TestPages_OtherCommands(t *testing.T) {
 					if strings.HasPrefix(word, "./") {
 						folder = filepath.Join("..", strings.TrimSuffix(word, "/..."))
 					}
+					// go test takes what follows a flag that it does not know for the test's, also a package.
+					isTestsOwn := word == "-trials" || word == "-progress" || word == "-times"
+					if isTestsOwn && folder == "" {
+						t.Errorf("%s: %s: the package stands behind a flag of the test's own", path, m[0])
+					}
 					if word == "-run" || word == "-bench" {
 						if pattern := words[i+1]; pattern != "^$" && pattern != "." && pattern != "XXX" {
 							tests = pattern

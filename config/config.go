@@ -577,7 +577,7 @@ const NoEvents = -1
 
 // ReadsData reports whether the data must be read even if nothing is trained. It must if the
 // clients' samples decide who is drawn, how many local steps clients take, who has which device,
-// when the run ends, or how large its model is.
+// when the run ends, or how large its model is, or if samples arrive over the time of the run.
 func (c *Config) ReadsData() bool {
 	_, isPaper := c.Task.Paper()
 	// The model's size is known without the data where it is set, where data is made, for the

@@ -213,7 +213,8 @@ func (c *Config) checkPopulation() error {
 }
 
 // checkModel refuses a model that the task or its data cannot have. Made data has the shape that
-// the task's own model expects, so only layers that fit this shape may replace that model.
+// the task's own model expects, so only layers that fit this shape may replace that model. The model and the local
+// optimizer are asked whether their own options are valid.
 func (c *Config) checkModel() error {
 	_, hasLayers := c.Model.(learn.Sequential)
 	switch {

@@ -416,9 +416,9 @@ func (w *Device) adaptData(welcome *bus.Welcome) error {
 	return federated.Adopt(w.set, schema)
 }
 
-// Prepare makes the trainer for a run: its model and, if wanted, synthetic data like its simulated
-// clients'. It does nothing if the trainer fits already. A welcome without a model stands for that
-// of the device's external trainer.
+// Prepare makes the trainer for a run: its model and, if wanted, synthetic data like those of the run's simulated
+// clients. It does nothing if the trainer fits already. If welcome names no model, it is that of the device's external
+// trainer, whatever it is.
 func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) (err error) {
 	if err := w.checkSecure(welcome); err != nil {
 		return fmt.Errorf("run %s: %w", run, err)

@@ -49,10 +49,11 @@ func (m *Mechanism) Deviation(params int) float64 {
 // blockSize is how many parameters have one stream of random numbers.
 const blockSize = 1 << 14
 
-// Add adds the noise of a round to its sum, each block of parameters from a stream of its own, so that cores
+// Add adds the normal noise of a round to its sum, each block of parameters from a stream of its own, so that cores
 // share the work.
 func (m *Mechanism) Add(round int, sum []int64) {
 	key := deriveKey(m.Key, uint64(round), sum)
+	// addNoise adds two normal numbers to each value, so that their deviation is over the root of two.
 	scale := m.Deviation(len(sum)) / math.Sqrt2
 	number := uint64(0)
 	var all sync.WaitGroup

@@ -114,6 +114,8 @@ func (c *Coordinator) Call(
 // lost without an error, since the next announcement follows.
 func (c *Coordinator) announceCall(number uint64, o *openCall) error {
 	announcement := &bus.Call{Call: number, Parts: uint32(len(o.parts)), Fence: c.lease.fence.token.Load()}
+	// A host of another process needs the stamp of the run's configuration. Without a registry of such hosts there are
+	// none.
 	if c.hosts != nil {
 		announcement.Stamp = c.hosts.Info.Stamp
 	}

@@ -46,8 +46,9 @@ func (Auto) Needs() Needs { return Needs{Pace: true, Changes: true} }
 // AtMostK0 marks a schedule whose K never exceeds K_0.
 func (Auto) AtMostK0() {}
 
-// LocalSteps returns K_r: K_0 while no pace is measured, K* over the cube root of r in a run without a
-// limit, and otherwise K* times a power of the part of the run that is left. Rounds and parts count from the
+// LocalSteps returns K_r: K_0 while no pace is measured, which is how long rounds and local steps take. Then it is K*
+// (firstSteps), the number with which a run begins, over the cube root of r in a run without a limit, and otherwise
+// times a power of what is left until the part Until of the run is over. Rounds and parts count from the
 // newest change of the data. Powers are rounded once ([exact.Pow]), so that K is the same on every
 // architecture.
 func (a Auto) LocalSteps(progress Progress) int {

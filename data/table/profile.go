@@ -86,8 +86,8 @@ func (p *profile) takeLengths(lengths []int) error {
 	return nil
 }
 
-// take adds one cell of the column to the profile. It returns errStop from row profiledRows on.
-// Several cells of one row make the column a list; it never fails for what a cell holds.
+// take adds one cell of the column to the profile. It returns errStop from row profiledRows on, and fails for
+// nothing that a cell holds. Several cells of one row make the column a list.
 func (p *profile) take(row int, c cell) error {
 	if row >= profiledRows {
 		return errStop

@@ -296,8 +296,9 @@ func (s *gruStage) stepBackward(pass *Pass, index, step int) {
 
 // addWeightGradient adds to the weights' gradient the products of the gates' gradients with the inputs and
 // states that the gates have read, for this number of time steps from firstStep on. Inputs and states are read sample
-// by sample: a row for each sample of a step, Lanes rows for a step. The gates' gradients are those in da (see
-// [gruStage.Backward]).
+// by sample: a row for each sample of a step, Lanes rows for a step. da holds the gates' gradients of a group of
+// neighbouring time steps, from firstStep on: for each step the parts of r, of z, and of the state's and the input's
+// share of the candidate (see [gruStage.Backward]).
 func (s *gruStage) addWeightGradient(pass *Pass, firstStep, steps int) {
 	isa := s.isa
 	gradient := pass.Gradient

@@ -325,7 +325,9 @@ func (s *convStage) gatherGradients(layout *packing, y int, dy []float32, channe
 
 // inputsPacked computes the gradient of the inputs as [convStage.inputGradient] does, but group by group: each group
 // of neighbouring inputs is one product, which is computed into a buffer and copied to its positions. dy is the
-// gradient of the outputs, and dyChannel the distance between its channels, in floats.
+// gradient of the outputs, and dyChannel the distance between its channels, in floats. The stride is 1. The product
+// replaces the gradient that is there, is added to it, which the buffer then holds first, or is masked by a ReLU's
+// values in aux.
 func (s *convStage) inputsPacked(layout *packing, dy []float32, dyChannel int, pass *Pass) {
 	in := s.X.Channels
 	isa := s.network.isa

@@ -26,7 +26,8 @@ func Result(job uint64, model bus.Digest, values []int64, clients ...*bus.Client
 	return &bus.Result{Sum: &bus.Sum{Job: job, ModelDigest: model.Bytes(), Clients: clients}, Values: values}
 }
 
-// Task returns the task with number n, all of whose fields are set.
+// Task returns the task with number n for a simulated client. Fields that the coordinator's side sets when it sends a
+// task, and those that only real devices read, are empty.
 func Task(n uint64) *bus.Task {
 	return &bus.Task{
 		Task: n, Round: 3, LocalSteps: 80, LearningRate: 0.3, StepsDone: 160,

@@ -20,7 +20,9 @@ import (
 // dataPrepareCommand makes "fedpace data prepare", which keeps a set in a file from which runs
 // start at once.
 func dataPrepareCommand() *cobra.Command {
-	return keepCommand("", &cobra.Command{
+	// Without a flag for a kind of partition each sample stays with its client.
+	const kindFlag = ""
+	return keepCommand(kindFlag, &cobra.Command{
 		Use:   "prepare PATH --out FILE",
 		Short: "Keep a set in a file that opens at once",
 		Long: `Write the set at PATH to a file that is mapped into memory, so that run --set

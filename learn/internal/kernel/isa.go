@@ -146,7 +146,7 @@ func Named() []ISA {
 }
 
 // Available lists the instruction sets of float32 that this machine can run, plain Go first and the fastest
-// last. [Named] lists others.
+// last. [Named] lists those that are used only where a configuration names them.
 func Available() []ISA {
 	var list []ISA
 	for isa := range named {

@@ -55,6 +55,7 @@ func smooth(t testing.TB, name string) Algorithm {
 // local steps bias the fixed point, by an amount that follows from K; with one
 // step there is no bias, and SCAFFOLD has none with any K.
 func TestAlgorithms_EveryScheduleOnQuadratics(t *testing.T) {
+	t.Parallel()
 	const eta, k0 = 0.2, 10
 	q := four()
 	for _, name := range Algorithms.Names() {

@@ -63,6 +63,7 @@ func firstOf(stream, n, most int) []int {
 // in PyTorch of the same seed far closer than two seeds follow each other. What differs is
 // rounding, which a network that learns makes larger step by step.
 func TestResNet_FedAvgFollowsPyTorch(t *testing.T) {
+	t.Parallel()
 	raw, err := os.ReadFile("testdata/fedavg.json")
 	if err != nil {
 		t.Fatal(err)

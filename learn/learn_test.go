@@ -224,6 +224,7 @@ func TestInit_UniformWithinFanIn(t *testing.T) {
 // The gradient is the derivative of the float64 loss, by central differences, which
 // are taken once for all classes.
 func TestGradient_AgainstFiniteDifferences(t *testing.T) {
+	t.Parallel()
 	onlyLonger(t)
 	for _, spec := range small {
 		for _, n := range []int{1, 3, 16, 33} {

@@ -62,6 +62,7 @@ func verdicts(seeds, times int, gain float64) (none, better, worse float64) {
 // intervals of 95 % miss; and a gain of two standard errors is found as often as theory says.
 func TestDifference_Seen(t *testing.T) {
 	slow.NotUnderRace(t)
+	t.Parallel()
 	for _, seeds := range []int{3, 5, 10} {
 		none, _, _ := verdicts(seeds, 500, 0)
 		if none < 0.93 {
@@ -227,6 +228,7 @@ func TestDifference_UnevaluatedRun(t *testing.T) {
 // training loss is averaged.
 func TestComparison_IndependentOfWindow(t *testing.T) {
 	slow.NotUnderRace(t)
+	t.Parallel()
 	said := map[string]string{}
 	for _, window := range []string{"1", "10", "100"} {
 		s := smallSweep(t, "stop.rounds=40", "evaluate.every=2", "schedule.window="+window)

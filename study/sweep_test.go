@@ -102,6 +102,7 @@ func TestSweep_Resumes(t *testing.T) {
 // A cell that was cut goes on from its checkpoint; one whose checkpoints are of
 // no use is done anew.
 func TestCell_ResumesWhenCut(t *testing.T) {
+	t.Parallel()
 	s := smallSweep(t, "pace=8") // 5 virtual seconds are slow enough to be stopped
 	s.Grids, s.Schedules, s.Seeds = nil, []string{"rounds"}, 1
 	whole, err := sweep(t.Context(), s, Options{})
@@ -272,6 +273,7 @@ func stopAt(t *testing.T, rounds int, play func(context.Context, run.Options) er
 // the same seed.
 func TestSweep_Tails(t *testing.T) {
 	slow.NotUnderRace(t)
+	t.Parallel()
 	for _, every := range []string{"1", "13"} { // of 25 rounds
 		t.Run(every, func(t *testing.T) { tailOfASweepsRuns(t, every) })
 	}

@@ -15,6 +15,7 @@ import (
 // same command goes on with what was played.
 func TestUntil_AddsSeeds(t *testing.T) {
 	slow.NotUnderRace(t)
+	t.Parallel()
 	out := t.TempDir()
 	p := Plan{
 		Load:      setting("task=logistic", "clients=20", "cohort=3", "stop.equal_runtime_rounds=20", "schedule.k0=8", "evaluate.every=2", "out="+filepath.Join(out, "runs")),

@@ -74,6 +74,7 @@ func laws() []struct {
 
 // A million clients' own values follow each law.
 func TestDistribution_DrawsFollowTheirLaws(t *testing.T) {
+	t.Parallel()
 	draws := make([]float64, 1_000_000)
 	for _, c := range laws() {
 		s, err := samplerOf(c.dist)

@@ -131,6 +131,7 @@ func (s *siege) enter(from string, creds []byte) *hostile.Client {
 // for them is bounded, and another device has the model as before.
 func TestAdmission_StalledReaders(t *testing.T) {
 	slow.NotUnderRace(t)
+	t.Parallel()
 	s := newSiege(t)
 	pi := s.Connect(s.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"}))
 	for name, why := range map[string]admission.Reason{"unread": admission.TooMany, "slow": admission.TooMany} {
@@ -152,6 +153,7 @@ func TestAdmission_StalledReaders(t *testing.T) {
 // Those who show no credentials give way to others, and whoever connects again and
 // again is turned away before anything is read of him.
 func TestAdmission_WithoutCredentials(t *testing.T) {
+	t.Parallel()
 	s := newSiege(t)
 	pi := s.creds("pi")
 	s.begin("silent", 1000)

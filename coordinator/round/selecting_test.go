@@ -245,6 +245,7 @@ func TestLeastAvailable_Rounds(t *testing.T) {
 // What a machine remembers decides: the run goes on from a checkpoint to the cohorts
 // that it would have had, and to others if it forgets.
 func TestSelection_Remembers(t *testing.T) {
+	t.Parallel()
 	plan := func(x Task) Plan {
 		r := rand.New(rand.NewPCG(7, x.Task))
 		return Plan{Download: Time(r.IntN(20)), Compute: Time((x.Client + 1) * r.IntN(20)), Upload: Time(1 + r.IntN(20))}

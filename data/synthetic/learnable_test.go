@@ -13,6 +13,7 @@ import (
 // once: chance first, then better, and still far from saturated. Cohorts are
 // smaller than the paper's, which keeps this to a few seconds.
 func TestSynthetic_Learnable(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("trains for some seconds; skipped with -short")
 	}

@@ -40,6 +40,7 @@ func inCSV(rows []visit) string {
 // More than a thousand names are clients if these have several rows each; a name for each row is none, and a
 // column of few names is taken.
 func TestPropose_ClientsHaveRows(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name          string
 		rowsOfPatient int

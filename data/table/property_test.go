@@ -119,6 +119,7 @@ func content(t *testing.T, s federated.Set) string {
 // differ in anything have two digests, and one table has one.
 func TestProperty_OneDigestIsOneSet(t *testing.T) {
 	slow.NotUnderRace(t)
+	t.Parallel()
 	dir := t.TempDir()
 	byDigest := map[string]string{}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -167,6 +168,7 @@ func TestProperty_OneDigestIsOneSet(t *testing.T) {
 // held out, and what the table marks as held out trains in no layout, however it is dealt.
 func TestProperty_NoHeldOutSampleTrains(t *testing.T) {
 	slow.NotUnderRace(t)
+	t.Parallel()
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		d := drawTable(rt)

@@ -159,6 +159,7 @@ class SlowLast(fedpace.Selection):
 // A run with policies that is interrupted goes on to the bits of one that was not, if the user trusts the
 // folder and the policy's file is the same.
 func TestResume_Policies(t *testing.T) {
+	t.Parallel()
 	needsPython(t)
 	file := filepath.Join(t.TempDir(), "slow_last.py")
 	if err := os.WriteFile(file, []byte(slowLast), 0o666); err != nil {

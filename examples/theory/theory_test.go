@@ -32,6 +32,7 @@ import (
 // The whole program on both tasks: the bound holds in the mean over seeds,
 // schedules have equal time, and what is written is drawn and read again.
 func TestPlan_BothTasks(t *testing.T) {
+	t.Parallel()
 	for _, task := range []string{"quadratic", "logistic"} {
 		t.Run(task, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "results")
@@ -343,6 +344,7 @@ var sameHalf = cmp.Comparer(func(a, b half) bool { return a == b || a != a && b 
 // A plan that was stopped continues when it is run again, in the middle of its
 // runs and of its measuring, to the same result.
 func TestPlan_ContinuesAfterInterruption(t *testing.T) {
+	t.Parallel()
 	plan := Plan{Config: runtest.BriefConvex(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed", "rounds", "theory"}, Seeds: 1, Folder: filepath.Join(t.TempDir(), "whole")}
 	want, err := plan.Run(t.Context(), study.Options{})
 	if err != nil {
@@ -377,6 +379,7 @@ func TestPlan_ContinuesAfterInterruption(t *testing.T) {
 
 // A plan that replaces another one, is stopped and continues has nothing of the one before.
 func TestPlan_ReplacesAnother(t *testing.T) {
+	t.Parallel()
 	plan := Plan{Config: runtest.BriefConvex(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed"}, Seeds: 1, Folder: filepath.Join(t.TempDir(), "fresh")}
 	want, err := plan.Run(t.Context(), study.Options{})
 	if err != nil {

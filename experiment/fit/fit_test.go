@@ -264,6 +264,7 @@ func again(t *testing.T, f *Fit, own string) config.Config {
 // Intervals hold the truth, and the rounds of the next run lie where the classes say: over
 // many made runs of twenty rounds, as often as they should.
 func TestFit_ShortRuns(t *testing.T) {
+	t.Parallel()
 	const runs = 40
 	speeds, steps, rounds, within := 0, 0, 0, 0
 	var measured, fitted float64

@@ -122,6 +122,7 @@ func TestCompressions_AllDrawn(t *testing.T) {
 
 // A seed plays the same way each time.
 func TestSeed_Replays(t *testing.T) {
+	t.Parallel()
 	w := theWorld(t)
 	for seed := range uint64(40) {
 		a, _ := play(t, w, w.draw(seed), func(string, ...any) {})

@@ -183,6 +183,7 @@ func TestServe_HeadersOfEveryAnswer(t *testing.T) {
 // Whoever opens many connections, silent or with answers that never end, leaves a place
 // for who reads the metrics.
 func TestServe_Places(t *testing.T) {
+	t.Parallel()
 	began := make(chan struct{}, maxRequests)
 	stream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began <- struct{}{}

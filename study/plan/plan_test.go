@@ -93,6 +93,7 @@ func TestPlan_ForUpdates(t *testing.T) {
 // A setting that never has its updates, because its batteries are empty, no client is quick enough to be
 // asked or none is in time, took the least time and energy of all: it stands last, and is not chosen.
 func TestPlan_LostUpdates(t *testing.T) {
+	t.Parallel()
 	fleet := "fleet=[{name: one, seconds_per_step: 0.1, watts: 1, battery: {joules: 10, floor: 0.1}}]"
 	plan := func(what, grid string, sets ...string) *Plan {
 		q := small(append([]string{"stop.rounds=null", "stop.accepted=60", "schedule.k=fixed", fleet}, sets...)...)
@@ -454,7 +455,9 @@ func TestPlan_Table(t *testing.T) {
 // A client of an uncertain class keeps a pace of its own in each draw: the rounds of the one client
 // there is are as many as the quantiles of its class's law allow for.
 func TestPlan_UncertainClasses(t *testing.T) {
-	q := small("schedule.k=fixed", "clients=1", "cohort=1", "network.model_megabits=0.01", "fleet=[{name: a, seconds_per_step: 1, uncertainty: {compute: 0.2}}]", "stop.rounds=1000")
+	t.Parallel()
+	q := small("schedule.k=fixed", "clients=1", "cohort=1", "network.model_megabits=0.01",
+		"fleet=[{name: a, seconds_per_step: 1, uncertainty: {compute: 0.2}}]", "stop.rounds=300")
 	q.Schedules, q.Draws = []string{"fixed"}, 199
 	s := made(t, q, t.TempDir()).Settings[0]
 	sigma := math.Sqrt(math.Log(1 + 0.2*0.2))

@@ -26,6 +26,7 @@ func free() float64 { return 0 }
 // A race whose budget is never spent comes, for the settings in its last heat, to the tails of whole runs, and
 // recommends the better one.
 func TestRace_EndsAsWholeRuns(t *testing.T) {
+	t.Parallel()
 	raced := made(t, racing(60, free), t.TempDir())
 	q := racing(0, nil)
 	q.Learn = 1000
@@ -50,6 +51,7 @@ func TestRace_EndsAsWholeRuns(t *testing.T) {
 
 // The answer has five lines, on the page and in the terminal alike, and the same command comes to them again.
 func TestRace_AnswersInFiveLines(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	p := made(t, racing(60, free), out)
 	var b strings.Builder

@@ -45,6 +45,7 @@ func (n *slowUploads) Carry(_, _, kind string, deliver func()) {
 // A device whose upload takes longer than a task may stay unanswered gets the task once, as in a run: a
 // repeat would make it send a part of its update twice, and look slower than it is.
 func TestServe_SlowUpload(t *testing.T) {
+	t.Parallel()
 	before := resendAfter
 	resendAfter = 40 * time.Millisecond
 	t.Cleanup(func() { resendAfter = before })

@@ -7,13 +7,14 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"fedpace/experiment/run"
-
+	"fedpace/config"
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -21,51 +22,87 @@ import (
 // or in a run, and never in a panic.
 func TestCheckpoint_Forged(t *testing.T) {
 	slow.NotUnderRace(t)
-	refused, seeds := 0, uint64(8)
+	t.Parallel()
+	var refused atomic.Int64
+	t.Run("of", func(t *testing.T) {
+		for name, sets := range map[string][]string{
+			"timing only": nil,
+			"shared link": {"network.server_upload_mbps=20", "network.server_download_mbps=20"},
+			"training":    {"train=true", "schedule.k0=1", "select={rule: oort, seconds: 1}"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				refused.Add(forgedCheckpoints(t, sets))
+			})
+		}
+	})
+	if t.Log(refused.Load(), "refused"); refused.Load() == 0 {
+		t.Error("no state was forged so that the run cannot go on")
+	}
+}
+
+// forgedCheckpoints resumes a run of the configuration with these keys from forged checkpoints, and returns how many of
+// them were refused as damaged.
+func forgedCheckpoints(t *testing.T, sets []string) (refused int64) {
+	seeds := uint64(8)
 	if slow.On() {
 		seeds = 25
 	}
-	for _, sets := range [][]string{nil, {"network.server_upload_mbps=20", "network.server_download_mbps=20"}, {"train=true", "schedule.k0=1", "select={rule: oort, seconds: 1}"}} {
-		c := pausing(t, sets...)
-		stopAt(t, 1, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
-		c.Pace = 0
-		for seed := range seeds {
-			dir := copyOf(t, c.Out)
-			var state checkpoint.Checkpoint
-			results, err := folder.ReopenResults(dir)
-			if err == nil {
-				err = results.ReadCheckpoint(folder.CheckpointFile, state.Read)
-			}
-			forge(rand.New(rand.NewPCG(seed, 1)), reflect.ValueOf(&state.State.Machine).Elem())
-			forge(rand.New(rand.NewPCG(seed, 2)), reflect.ValueOf(&state.State.Clock).Elem())
-			forge(rand.New(rand.NewPCG(seed, 3)), reflect.ValueOf(&state.Body.Recorder).Elem())
-			if err == nil {
-				err = results.Checkpoint(false, func(w io.Writer, _ []folder.FileDigest) error { return state.WriteWith(w, state.Body.Outputs) })
-			}
-			if err := errors.Join(err, results.Close()); err != nil {
-				t.Fatal(err)
-			}
-			ctx, stop := context.WithTimeout(t.Context(), 3*time.Second) // of a run that comes to no round
-			var rounds int
-			_, err = run.Resume(ctx, dir, run.Options{Version: "v", Continuation: run.Continuation{Overrides: &c}, Callbacks: run.Callbacks{Progress: func(run.Progress) {
-				if rounds++; rounds == 100 {
-					stop()
-				}
-			}}})
+	c := pausing(t, sets...)
+	stopAt(t, 1, func(ctx context.Context, o run.Options) error {
+		_, err := run.Run(ctx, c, o)
+		return err
+	})
+	c.Pace = 0
+	for seed := range seeds {
+		dir := copyOf(t, c.Out)
+		var state checkpoint.Checkpoint
+		results, err := folder.ReopenResults(dir)
+		if err == nil {
+			err = results.ReadCheckpoint(folder.CheckpointFile, state.Read)
+		}
+		forge(rand.New(rand.NewPCG(seed, 1)), reflect.ValueOf(&state.State.Machine).Elem())
+		forge(rand.New(rand.NewPCG(seed, 2)), reflect.ValueOf(&state.State.Clock).Elem())
+		forge(rand.New(rand.NewPCG(seed, 3)), reflect.ValueOf(&state.Body.Recorder).Elem())
+		if err == nil {
+			err = results.Checkpoint(false, func(w io.Writer, _ []folder.FileDigest) error {
+				return state.WriteWith(w, state.Body.Outputs)
+			})
+		}
+		if err := errors.Join(err, results.Close()); err != nil {
+			t.Fatal(err)
+		}
+		err = resumedForRounds(t, dir, c, 100)
+		again := err != nil && strings.Contains(err.Error(), "start the run again with run --config")
+		if err != nil && !again && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			t.Error("nothing says how to begin again:", err)
+		}
+		if again && strings.Contains(err.Error(), checkpoint.ErrDamaged.Error()) {
+			refused++
+		}
+		t.Log(seed, err)
+	}
+	return refused
+}
+
+// resumedForRounds resumes the run in dir with the configuration c, and stops it after so many rounds, or after three
+// seconds if it comes to none.
+func resumedForRounds(t *testing.T, dir string, c config.Config, rounds int) error {
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+	defer stop()
+	left := rounds
+	progress := func(run.Progress) {
+		left--
+		if left == 0 {
 			stop()
-			again := err != nil && strings.Contains(err.Error(), "start the run again with run --config")
-			if err != nil && !again && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-				t.Error("nothing says how to begin again:", err)
-			}
-			if again && strings.Contains(err.Error(), checkpoint.ErrDamaged.Error()) {
-				refused++
-			}
-			t.Log(sets, seed, err)
 		}
 	}
-	if t.Log(refused, "refused"); refused == 0 {
-		t.Error("no state was forged so that the run cannot go on")
-	}
+	_, err := run.Resume(ctx, dir, run.Options{
+		Version:      "v",
+		Continuation: run.Continuation{Overrides: &c},
+		Callbacks:    run.Callbacks{Progress: progress},
+	})
+	return err
 }
 
 // forge changes some values of a state to others of their type.

@@ -544,8 +544,9 @@ func (o *openJob) addHandle(store *Store, message *bus.Sum) (*bus.Result, error)
 	return &bus.Result{Sum: message, Values: r.Values, ClientStates: r.ClientStates, Buffers: r.Buffers}, nil
 }
 
-// settle answers the message m that completed a sum, and the repeats of that sum, when the coordinator
-// has decided on it. An accepted sum closes its job; a refused one leaves it open.
+// settle answers the message m that completed a sum, when the coordinator has decided on it, and the repeats of that sum
+// that have waited, also those of other trainers that did the same job. An accepted sum closes its job; a refused one
+// leaves it open.
 func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason string) {
 	d.mu.Lock()
 	waiting := o.repeats
@@ -560,7 +561,8 @@ func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason
 	o.joinedValues = nil
 	if status == bus.Accepted {
 		repeatStatus = bus.Repeated
-		// The queue's highest number is noted before the job is forgotten.
+		// The job's message has a number in the work queue. By the highest such number probeStream sees that the
+		// queue has lost messages, so it is noted before the job is forgotten.
 		d.noteConfirmation(o)
 		delete(d.jobs, o.job.Job)
 	}

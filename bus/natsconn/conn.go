@@ -109,6 +109,7 @@ type Conn struct {
 // answers; credentials and certificates that the server refuses are an error at once. The error names
 // the server.
 func Connect(ctx context.Context, c Config) (*Conn, error) {
+	// From here on a Patience of 0 means for ever.
 	c.Patience = max(0, cmp.Or(c.Patience, reconnectFor))
 	if c.Notice == nil {
 		c.Notice = func(bus.Notice) {}
@@ -137,9 +138,10 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 		return nil, errors.New("bus: a connection is either to a server in this process or to a URL, not both")
 	// Within the process nothing is lost on the way, so such a connection is never made again.
 	case c.Server != nil:
-		// A long timeout is harmless, because only a busy machine keeps such a connection waiting.
-		options = append(options, nats.InProcessServer(c.Server), nats.NoReconnect(),
-			nats.Timeout(c.Patience))
+		// A long timeout is harmless, because only a busy machine keeps such a connection waiting. A timeout of 0 would
+		// be the library's, 2 s.
+		timeout := cmp.Or(c.Patience, reconnectFor)
+		options = append(options, nats.InProcessServer(c.Server), nats.NoReconnect(), nats.Timeout(timeout))
 		credentials, err := c.Server.Credentials()
 		if err != nil {
 			return nil, err

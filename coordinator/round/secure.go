@@ -471,8 +471,8 @@ func (m *Machine) refuseSecure(at Time) {
 	}
 }
 
-// noteUnrecovered notes in the round's report that a sum could not be recovered, or was refused: that of the round,
-// or another one of a site's own rounds.
+// noteUnrecovered notes in the round's report that a sum could not be recovered, or was refused. Where sites add up, it
+// counts the sites' own rounds of which that is so. Otherwise a round has one sum, and it sets 1.
 func (m *Machine) noteUnrecovered() {
 	r := &m.round.Secure
 	if m.config.sitesAddUp() {

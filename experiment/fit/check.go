@@ -175,8 +175,9 @@ type taskDraw struct {
 	paces [][phases]float64
 }
 
-// duration draws how many seconds the task x takes a client of its device's class, and how many, paced, it takes in
-// another run, where the device has its own pace. Tasks with the same round start together.
+// duration draws how many seconds the task x takes a mean device of its class (seconds), and how many it takes with the
+// pace that t.paces has for its device (paced): by its pace a device deviates from its class. Tasks with the same round
+// start together.
 func (t *taskDraw) duration(x *task, round uint64) (seconds, paced float64, err error) {
 	// What a fleet draws for a task follows from the task's number and, with vary.together, from the time at which it
 	// starts. Both are made so that no two draws have one in common: a run has fewer than 2^40 tasks,

@@ -111,7 +111,8 @@ func settings(begun, now *Identity) (before, after []registry.Setting) {
 	return before, after
 }
 
-// text says for people what differs from the work now.
+// text says for people how earlier work, "it" in these sentences, differs from the work now: d.Changes has the values
+// of both, Before and Now. now is the identity of the work now.
 func text(d *registry.Difference, now *Identity) string {
 	c := d.Changes[0]
 	switch d.Part {

@@ -146,8 +146,8 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	return run
 }
 
-// roundsSoFar reads the rounds that stand in the rounds.csv of a folder, with the mean losses of the
-// window, for outputs that continue.
+// roundsSoFar yields the reports of the rounds in a folder's rounds.csv, for the outputs of a resumed run. Each has its
+// WindowLoss, the mean loss over the schedule's window.
 func (p *experiment) roundsSoFar(dir string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
 		for r, err := range (&folder.Run{Dir: dir, Config: p.Config}).Follow() {

@@ -262,12 +262,12 @@ func (s *arrangedStage) nextUnchanged(input int) int {
 func (s *arrangedStage) begin([]float32) {}
 
 // Forward computes W x + b, with a ReLU if one follows, for two samples at a time: a sum over the inputs that are
-// not 0 in one of the two. Where most inputs of the block are not 0, one product of all of them is computed
+// not 0 in at least one of them. Where most inputs of the block are not 0, one product of all of them is computed
 // instead. pass.Parameters has the arranged weight, a row of s.padded outputs for each input, and then the bias.
 func (s *arrangedStage) Forward(pass *Pass) {
 	in, outputs := s.sizes()
 	isa := s.network.isa
-	// Update reads the list of each block again, so every block has one of its own.
+	// Update reads s.present of each block after Forward of all blocks, so every block has a list of its own.
 	for len(s.present) <= pass.block {
 		s.present = append(s.present, nonZeros{})
 	}
@@ -286,7 +286,7 @@ func (s *arrangedStage) Forward(pass *Pass) {
 			kernel.Block(s.X.values(pass)), kernel.Block(s.Y.values(pass)), op, bias, 0)
 		return
 	}
-	// The inputs of a pair of samples are those from start to before end in present.pairs.
+	// present.pairs[start:end] are the indices of the inputs that are not 0 in the pair.
 	start := 0
 	for pair, end := range present.ends {
 		// The last of an odd number of samples is computed twice, of which the second is not used.

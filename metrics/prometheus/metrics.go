@@ -375,16 +375,16 @@ func (m *Metrics) compare(e *round.TaskReport) {
 	}
 }
 
-// deviceClass returns the index in m.classes of the class that a real device has by its configuration. The last
-// index, that of real devices, stands for one without a known class, and the index before it for all classes
-// that have no series of their own (see seriesClasses).
+// deviceClass returns the index in m.classes of the class that the configuration names for a real device, or the last
+// index, that of the class "device", if it names none. Classes beyond maxClasses have no series of their own: they share
+// the index before the last (see seriesClasses).
 func (m *Metrics) deviceClass(client int) int {
-	realDevices := len(m.classes) - 1
-	lastSimulated := realDevices - 1
+	unnamed := len(m.classes) - 1
+	lastNamed := unnamed - 1
 	if class := m.run.DeviceClass(client); class >= 0 {
-		return min(class, lastSimulated)
+		return min(class, lastNamed)
 	}
-	return realDevices
+	return unnamed
 }
 
 // Round implements [metrics.Output]: it publishes round r with all that was reported since the

@@ -77,17 +77,26 @@ func (c *Tables) Round(*metrics.Round) error {
 	return nil
 }
 
-// countOpen adds the tasks of the open round to their clients' accounts, 64 at a time. The accounts
-// are far apart in memory; to touch all of them before the first one is used lets the processor
-// fetch them together.
+// together is how many accounts are used at a time. Accounts are far apart in memory: to read all of
+// them before the first one is used lets the processor fetch them together.
+const together = 64
+
+// countOpen adds the tasks of the open round to their clients' accounts.
 func (c *Tables) countOpen() {
-	var accounts [64]*account
-	for some := range slices.Chunk(c.open, len(accounts)) {
-		// The first pass touches each account, and the second one uses what the processor has
-		// fetched.
+	var places [together]int32
+	var accounts [together]*account
+	for some := range slices.Chunk(c.open, together) {
+		// Each pass reads what the next one uses: the places, then the accounts.
+		for i := range some {
+			places[i] = c.placeOf(some[i].Client)
+		}
 		for i := range some {
 			task := &some[i]
-			accounts[i] = c.account(task.Client)
+			// The client may have got its account by an earlier one of these tasks.
+			if places[i] == 0 {
+				places[i] = c.openAccount(task.Client)
+			}
+			accounts[i] = c.at(places[i])
 			if task.Probe {
 				accounts[i].candidates++
 			} else {
@@ -151,11 +160,25 @@ func (a *account) replaceNumbers(f func(int64) int64) {
 	}
 }
 
-// account returns the account of the client with this number, and makes it at the client's first
-// task. c.place has by client the number of its account, from 1 on, and c.accounts holds account number n + 1 at
-// c.accounts[n/chunk][n%chunk]. The pointer stays valid, because accounts are never moved.
-func (c *Tables) account(client int) *account {
+// placeOf returns the place of the client's account, 0 if it has none. c.place has by client the number of
+// its account, from 1 on, and c.accounts holds account number n + 1 at c.accounts[n/chunk][n%chunk].
+func (c *Tables) placeOf(client int) int32 {
 	// The run does not describe the client, as when a checkpoint names one beyond its clients.
+	if client >= len(c.place) {
+		return 0
+	}
+	return c.place[client]
+}
+
+// at returns the account with this place. The pointer stays valid, because accounts are never moved.
+func (c *Tables) at(place int32) *account {
+	// Places are counted from 1, since 0 means no account.
+	i := place - 1
+	return &c.accounts[i/chunk][i%chunk]
+}
+
+// openAccount returns the place of the client's account, and makes the account if there is none.
+func (c *Tables) openAccount(client int) int32 {
 	if client >= len(c.place) {
 		c.place = append(c.place, make([]int32, client+1-len(c.place))...)
 	}
@@ -167,18 +190,31 @@ func (c *Tables) account(client int) *account {
 		c.used++
 		c.place[client] = int32(c.used)
 	}
-	// Places are counted from 1, since 0 means no account.
-	i := c.place[client] - 1
-	return &c.accounts[i/chunk][i%chunk]
+	return c.place[client]
 }
 
-// each yields the number and the account of each client that has had a task, in ascending order of
-// the numbers. It is an iterator for a range loop.
+// each yields the number of each client that has had a task, in ascending order, and a copy of its account.
+// It is an iterator for a range loop.
 func (c *Tables) each(yield func(client int, a *account) bool) {
-	for client, i := range c.place {
-		if i > 0 && !yield(client, c.account(client)) {
-			return
+	var clients [together]int
+	var accounts [together]account
+	n := 0
+	for client, place := range c.place {
+		if place > 0 {
+			clients[n] = client
+			accounts[n] = *c.at(place)
+			n++
 		}
+		isLast := client == len(c.place)-1
+		if n < together && !isLast {
+			continue
+		}
+		for i := range n {
+			if !yield(clients[i], &accounts[i]) {
+				return
+			}
+		}
+		n = 0
 	}
 }
 
@@ -253,7 +289,7 @@ func (c *Tables) Restore(saved []byte) error {
 		}
 		// The numbers of the account follow its client. After an error the remaining ones are read as 0, and the
 		// error is returned below.
-		c.account(int(client)).replaceNumbers(func(int64) (v int64) {
+		c.at(c.openAccount(int(client))).replaceNumbers(func(int64) (v int64) {
 			if err == nil {
 				v, err = binary.ReadVarint(in)
 			}

@@ -297,6 +297,8 @@ type Task struct {
 	Fence         uint64  `protobuf:"varint,21,opt,name=fence,proto3" json:"fence,omitempty"`                            // the fencing token of the coordinator that sends it; 0: it has none
 	Echo          uint64  `protobuf:"fixed64,22,opt,name=echo,proto3" json:"echo,omitempty"`                             // to devices, with task 0: the number of a heartbeat that asked for it; 0: it is no echo
 	BatchPart     float64 `protobuf:"fixed64,23,opt,name=batch_part,json=batchPart,proto3" json:"batch_part,omitempty"`  // part of its minibatch that a local step takes and is timed by, below 1; 0: all of it
+	Others        []*Task `protobuf:"bytes,24,rep,name=others,proto3" json:"others,omitempty"`                           // to hosts: of other clients, which are sent to the host together; they have no others
+	Client        uint64  `protobuf:"varint,25,opt,name=client,proto3" json:"client,omitempty"`                          // in others: whose task it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -481,6 +483,20 @@ func (x *Task) GetEcho() uint64 {
 func (x *Task) GetBatchPart() float64 {
 	if x != nil {
 		return x.BatchPart
+	}
+	return 0
+}
+
+func (x *Task) GetOthers() []*Task {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
+func (x *Task) GetClient() uint64 {
+	if x != nil {
+		return x.Client
 	}
 	return 0
 }
@@ -3369,7 +3385,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xee\x04\n" +
+	"fedpace.v1\"\xb0\x05\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -3399,7 +3415,9 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05fence\x18\x15 \x01(\x04R\x05fence\x12\x12\n" +
 	"\x04echo\x18\x16 \x01(\x06R\x04echo\x12\x1d\n" +
 	"\n" +
-	"batch_part\x18\x17 \x01(\x01R\tbatchPartJ\x04\b\t\x10\n" +
+	"batch_part\x18\x17 \x01(\x01R\tbatchPart\x12(\n" +
+	"\x06others\x18\x18 \x03(\v2\x10.fedpace.v1.TaskR\x06others\x12\x16\n" +
+	"\x06client\x18\x19 \x01(\x04R\x06clientJ\x04\b\t\x10\n" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
@@ -3771,36 +3789,37 @@ var file_fedpace_proto_goTypes = []any{
 	(*CallPart)(nil),      // 34: fedpace.v1.CallPart
 }
 var file_fedpace_proto_depIdxs = []int32{
-	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
-	5,  // 1: fedpace.v1.Plan.dropout:type_name -> fedpace.v1.Dropout
-	6,  // 2: fedpace.v1.Plan.others:type_name -> fedpace.v1.Plan
-	9,  // 3: fedpace.v1.Join.measured:type_name -> fedpace.v1.Measured
-	3,  // 4: fedpace.v1.DeviceReply.status:type_name -> fedpace.v1.Status
-	13, // 5: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
-	1,  // 6: fedpace.v1.SecureMessage.stage:type_name -> fedpace.v1.SecureStage
-	17, // 7: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
-	14, // 8: fedpace.v1.Welcome.schema:type_name -> fedpace.v1.Schema
-	12, // 9: fedpace.v1.Welcome.secure:type_name -> fedpace.v1.SecureTerms
-	0,  // 10: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
-	2,  // 11: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
-	17, // 12: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
-	20, // 13: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
-	21, // 14: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
-	19, // 15: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
-	20, // 16: fedpace.v1.Job.colluders:type_name -> fedpace.v1.ClientWork
-	23, // 17: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
-	24, // 18: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
-	26, // 19: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
-	27, // 20: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
-	25, // 21: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
-	3,  // 22: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
-	17, // 23: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
-	30, // 24: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	4,  // 0: fedpace.v1.Task.others:type_name -> fedpace.v1.Task
+	0,  // 1: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
+	5,  // 2: fedpace.v1.Plan.dropout:type_name -> fedpace.v1.Dropout
+	6,  // 3: fedpace.v1.Plan.others:type_name -> fedpace.v1.Plan
+	9,  // 4: fedpace.v1.Join.measured:type_name -> fedpace.v1.Measured
+	3,  // 5: fedpace.v1.DeviceReply.status:type_name -> fedpace.v1.Status
+	13, // 6: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
+	1,  // 7: fedpace.v1.SecureMessage.stage:type_name -> fedpace.v1.SecureStage
+	17, // 8: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
+	14, // 9: fedpace.v1.Welcome.schema:type_name -> fedpace.v1.Schema
+	12, // 10: fedpace.v1.Welcome.secure:type_name -> fedpace.v1.SecureTerms
+	0,  // 11: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
+	2,  // 12: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
+	17, // 13: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
+	20, // 14: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
+	21, // 15: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
+	19, // 16: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
+	20, // 17: fedpace.v1.Job.colluders:type_name -> fedpace.v1.ClientWork
+	23, // 18: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
+	24, // 19: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
+	26, // 20: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
+	27, // 21: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
+	25, // 22: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
+	3,  // 23: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
+	17, // 24: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
+	30, // 25: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_fedpace_proto_init() }

@@ -69,11 +69,13 @@ func fuzzMessage[T any, M interface {
 func FuzzDecodeTask(f *testing.F) {
 	fuzzMessage(f, func(t *Task) bool {
 		return t.Task >= 1 && t.Round >= 1 && t.LocalSteps >= 1 && t.LocalSteps <= MaxLocalSteps && t.StepsDone <= MaxSteps &&
-			t.ModelBits <= MaxModelBits && t.LearningRate >= 0 && t.LearningRate <= MaxLearningRate
+			t.ModelBits <= MaxModelBits && t.LearningRate >= 0 && t.LearningRate <= MaxLearningRate &&
+			!slices.ContainsFunc(t.Others, func(o *Task) bool { return o.Client > MaxClients || len(o.Others) > 0 })
 	},
 		&Task{Task: 1, Round: 1, LocalSteps: 80, LearningRate: 0.3, ModelDigest: make([]byte, 32), ModelBits: 320000},
 		&Task{Task: 1, Round: 1, LocalSteps: math.MaxUint32, LearningRate: math.NaN()},
-		&Task{Task: 1, Round: 1, LocalSteps: 1, StepsDone: math.MaxUint64})
+		&Task{Task: 1, Round: 1, LocalSteps: 1, StepsDone: math.MaxUint64},
+		&Task{Task: 1, Round: 1, LocalSteps: 1, Others: []*Task{{Task: 2, Round: 1, LocalSteps: 1, Client: 7}}})
 }
 
 func FuzzDecodePlan(f *testing.F) {

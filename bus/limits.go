@@ -73,7 +73,7 @@ const (
 	// maxHeldJobs bounds the jobs that a host holds at once.
 	maxHeldJobs = 1 << 12
 
-	// MaxOthers bounds the plans nested in one message, which must fit into the smallest
+	// MaxOthers bounds the tasks or plans nested in one message, which must fit into the smallest
 	// max_payload of a server.
 	MaxOthers = 127
 )

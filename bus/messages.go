@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 	"unicode"
@@ -63,7 +64,7 @@ const (
 )
 
 // ClientPlan is a plan and its simulated client. The message's subject names the client of its first
-// plan, and Plan.Client that of every nested one (Plan.Others).
+// plan, and Plan.Client that of every nested one (Plan.Others). With tasks it is the same.
 type ClientPlan struct {
 	Client int
 	Plan   *Plan
@@ -245,17 +246,79 @@ func Marshal(dst []byte, m proto.Message) ([]byte, error) {
 	return dst, nil
 }
 
-// AppendPlan adds a plan to a message that carries several. The first plan becomes the message
-// itself; every further one is appended as an element of its field Plan.Others, which protobuf
-// allows because the encodings of fields can be concatenated.
-func AppendPlan(message []byte, p *Plan) ([]byte, error) {
-	if len(message) > 0 {
-		// othersField is the number of the field in the message.
-		const othersField = 7
-		message = protowire.AppendVarint(protowire.AppendTag(message, othersField, protowire.BytesType), uint64(p.SizeVT()))
-	}
-	return Marshal(message, p)
+// The numbers of the fields that hold further tasks and further plans.
+const (
+	otherTasks protowire.Number = 24
+	otherPlans protowire.Number = 7
+)
+
+// AppendTask adds a task to a message that carries several. The first task becomes the message itself;
+// every further one is appended as an element of its field Task.Others, which protobuf allows because the
+// encodings of fields can be concatenated.
+func AppendTask(message []byte, t *Task) ([]byte, error) {
+	return Marshal(appendNested(message, otherTasks, t.SizeVT()), t)
 }
+
+// AppendPlan adds a plan to a message that carries several, as AppendTask does.
+func AppendPlan(message []byte, p *Plan) ([]byte, error) {
+	return Marshal(appendNested(message, otherPlans, p.SizeVT()), p)
+}
+
+// appendNested appends to a message, unless it is empty, the beginning of a field that holds a message of
+// this size.
+func appendNested(message []byte, field protowire.Number, size int) []byte {
+	if len(message) == 0 {
+		return message
+	}
+	return protowire.AppendVarint(protowire.AppendTag(message, field, protowire.BytesType), uint64(size))
+}
+
+// SplitTasks yields the encodings of the tasks in a message that AppendTask has made. Of any other message it
+// yields something that does not decode.
+func SplitTasks(message []byte) iter.Seq[[]byte] { return split(message, otherTasks) }
+
+// SplitPlans yields the encodings of the plans in a message that AppendPlan has made. Of any other message it
+// yields something that does not decode.
+func SplitPlans(message []byte) iter.Seq[[]byte] { return split(message, otherPlans) }
+
+// split yields the beginning of a message, up to its first field with the given number, and then the content
+// of each such field.
+func split(message []byte, others protowire.Number) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		first := 0
+		for first < len(message) {
+			field, _, length := protowire.ConsumeField(message[first:])
+			// A field that is cut off is left to the decoder of the first part, which refuses it.
+			if length < 0 {
+				first = len(message)
+				break
+			}
+			if field == others {
+				break
+			}
+			first += length
+		}
+		if !yield(message[:first]) {
+			return
+		}
+		for rest := message[first:]; len(rest) > 0; {
+			field, kind, tag := protowire.ConsumeTag(rest)
+			content, length := protowire.ConsumeBytes(rest[max(0, tag):])
+			isOther := tag >= 0 && length >= 0 && field == others && kind == protowire.BytesType
+			if !isOther {
+				yield(damagedPart)
+				return
+			}
+			if !yield(content) {
+				return
+			}
+			rest = rest[tag+length:]
+		}
+	}
+}
+
+// damagedPart is no message: its only field is cut off.
+var damagedPart = []byte{0xff}
 
 // Unmarshal decodes b into m, in place of what m held, and validates it. Slices that m held are not
 // written to. If b cannot be decoded m is empty; if the message is not valid m holds it.

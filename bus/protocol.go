@@ -71,7 +71,7 @@ func commit(version string) string {
 // HostProtocol is the version of the protocol between coordinators and hosts of this
 // program. It must be raised with every change by which an older host would misread a message,
 // answer a task with another plan, or compute another sum for a job.
-const HostProtocol = 10
+const HostProtocol = 11
 
 // CheckProtocol returns nil if hosts of this program may serve the run, or else an error that says
 // which of the two programs to update. version is that of this program, for the error alone.

@@ -12,8 +12,9 @@ import (
 	"fedpace/internal/names"
 )
 
-// Validate refuses a task that no client could carry out. It also refuses the messages without a
-// task that only devices get: calls and the end of a run (see [Task.ValidateForDevice]).
+// Validate refuses a task that no client could carry out, and tasks nested more than one level deep. It
+// also refuses the messages without a task that only devices get: calls and the end of a run (see
+// [Task.ValidateForDevice]).
 func (t *Task) Validate() error {
 	c := checker{message: "task"}
 	c.identifier("task", t.Task)
@@ -32,6 +33,15 @@ func (t *Task) Validate() error {
 	c.float("batch_part", t.BatchPart, 0, 1)
 	c.number("device", int64(t.Device), 0, MaxClients)
 	c.number("presence", int64(t.Presence), 0, MaxClients)
+	c.number("client", saturated(t.Client), 0, MaxClients)
+	c.number("number of others", int64(len(t.Others)), 0, MaxOthers)
+	// A task within another may not have tasks of its own.
+	for _, o := range t.Others {
+		c.number("number of others.others", int64(len(o.Others)), 0, 0)
+		if c.err == nil {
+			c.err = o.Validate()
+		}
+	}
 	return c.err
 }
 

@@ -79,7 +79,7 @@ func TestSendTask_CopiesEveryField(t *testing.T) {
 	v := reflect.ValueOf(sent).Elem()
 	for i := range v.NumField() {
 		switch f := v.Field(i); {
-		case !v.Type().Field(i).IsExported():
+		case !v.Type().Field(i).IsExported() || v.Type().Field(i).Name == "Others": // one task is sent at a time
 		case f.CanUint():
 			f.SetUint(3)
 		case f.CanInt():

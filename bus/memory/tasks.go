@@ -54,6 +54,7 @@ func (o *order) copyFrom(client int, t *bus.Task) {
 		Echo:         t.Echo,
 		Over:         t.Over,
 		Placement:    t.Placement,
+		Client:       t.Client,
 		Version:      t.Version,
 		ModelDigest:  append(o.digest[:0], t.ModelDigest...),
 	}

@@ -38,8 +38,8 @@ type Coordinator struct {
 	sending sync.Mutex
 	// subject makes the subjects of the clients' tasks.
 	subject subject.Clients
-	// taskBuffer is the encoding of the last task, whose memory the next one uses.
-	taskBuffer []byte
+	// unsent are the messages with tasks that are not sent yet, one for each host.
+	unsent []taskMessage
 	// batchBegun says that tasks have been sent since TakePlans was called last.
 	batchBegun bool
 

@@ -186,8 +186,9 @@ func (h *Host) noteJob(j *bus.Job, taken bool) {
 	}
 }
 
-// onTask handles a task. The plans of tasks that have arrived together are sent together, since a message
-// costs more than a plan: the buffer is sent when no further task waits, or when it is full.
+// onTask handles a message with tasks of one or several clients. The plans of tasks that have arrived together are sent
+// together, since a message costs more than a plan: the buffer is sent when no further message waits, or when it is
+// full.
 func (h *Host) onTask(m *nats.Msg, verb string) {
 	h.answering.Lock()
 	defer h.answering.Unlock()
@@ -195,39 +196,61 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 	// sent.
 	client, isSimulated := h.subjects.Client(m.Subject, verb)
 	if isSimulated && !natsconn.IsMisdirected(m) {
-		if err := h.addPlan(m, client, verb); err != nil {
+		if err := h.answerTasks(m.Data, client); err != nil {
 			h.end(err)
 			return
 		}
 	}
-	if h.bufferedPlans == 0 {
-		return
-	}
 	// The count includes the message that is being handled.
 	queued, _, err := m.Sub.Pending()
 	moreWait := err == nil && queued > 1
-	// A message holds one plan and up to MaxOthers others.
-	isFull := h.bufferedPlans >= 1+bus.MaxOthers
-	if moreWait && !isFull {
+	if !moreWait {
+		h.sendPlans()
+	}
+}
+
+// answerTasks adds the plans of a message with tasks to the buffer, which it sends whenever that is full. client has
+// the first of the tasks; the others name their clients. The host ends with any error.
+func (h *Host) answerTasks(message []byte, client int) error {
+	isFirst := true
+	for encoded := range bus.SplitTasks(message) {
+		// A message that is damaged, or that no coordinator has sent, is ignored from here on.
+		if bus.Unmarshal(encoded, &h.task) != nil {
+			return nil
+		}
+		if !isFirst {
+			client = int(h.task.Client)
+		}
+		isFirst = false
+		if err := h.addPlan(client); err != nil {
+			return err
+		}
+		// A message holds one plan and up to MaxOthers others.
+		if h.bufferedPlans >= 1+bus.MaxOthers {
+			h.sendPlans()
+		}
+	}
+	return nil
+}
+
+// sendPlans sends the plans in the buffer, if there are any.
+func (h *Host) sendPlans() {
+	if h.bufferedPlans == 0 {
 		return
 	}
 	h.bufferedPlans = 0
-	err = h.conn.Publish(h.plansSubject, h.plansMessage)
+	err := h.conn.Publish(h.plansSubject, h.plansMessage)
 	// Over a connection that is away the plans are lost, and the coordinator sends the tasks again.
 	if err != nil && !h.conn.Transient(err) {
 		h.end(fmt.Errorf("bus: plans on %s: %w", h.plansSubject, err))
 	}
 }
 
-// addPlan computes the plan of the client's task in message m and adds it to h.plansMessage, the message with the
-// plans of all tasks that have arrived together. verb is the part of m's subject behind the client. It ignores a
-// message that is no valid task, and a task with a lower fencing token than a message before: its sender has lost the
-// run to another coordinator and may not know that. A task of another configuration than the host's is an error that
-// wraps [bus.ErrStale]. The host ends with any error.
-func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
-	if bus.Unmarshal(m.Data, &h.task) != nil {
-		return nil
-	}
+// addPlan computes the plan of the client's task, h.task, and adds it to h.plansMessage, the message with the plans of
+// tasks that have arrived together. It ignores a task with a lower fencing token than a message before: its sender has
+// lost the run to another coordinator and may not know that. A task of another configuration than the host's is an
+// error that wraps [bus.ErrStale].
+func (h *Host) addPlan(client int) (err error) {
 	if h.config.Stamp != 0 && h.task.Stamp != h.config.Stamp {
 		return fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale)
 	}
@@ -238,13 +261,15 @@ func (h *Host) addPlan(m *nats.Msg, client int, verb string) (err error) {
 	h.plan.Task = h.task.Task
 	h.plan.Fence = h.task.Fence
 	h.plan.Placement = h.task.Placement
+	// The host knows the task without what is for the bus alone.
+	h.task.Client = 0
 	err = h.computePlan(client, &h.task, &h.plan)
 	if err == nil {
 		err = h.plan.Validate()
 	}
 	// The message goes to the subject of the first plan's client. The other plans name their clients.
 	if h.bufferedPlans == 0 {
-		h.plansSubject = subject.PlanSubject(m.Subject, verb)
+		h.plansSubject = h.subjects.Subject(client, subject.Plan)
 		h.plansMessage = h.plansMessage[:0]
 	} else {
 		h.plan.Client = uint64(client)

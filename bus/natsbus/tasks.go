@@ -3,6 +3,7 @@ package natsbus
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -16,8 +17,21 @@ import (
 	"fedpace/bus/natsconn"
 )
 
-// SendTask publishes a task for a simulated client without waiting. The message may leave together
-// with those that follow. Where hosts are in other processes, the task is placed on one of them.
+// taskMessage is a message with tasks for one target that is not sent yet.
+type taskMessage struct {
+	target placement.Target
+	// subject is that of the first task's client.
+	subject string
+	// encoded is the message, and count how many tasks it has.
+	encoded []byte
+	count   int
+}
+
+// maxTaskBytes bounds the bytes of a message with several tasks.
+const maxTaskBytes = minPayload - fieldBytes
+
+// SendTask adds a task for a simulated client to the message for its host, which leaves when it is full, and
+// at the latest with the next TakePlans. Where hosts are in other processes, the task is placed on one of them.
 func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -29,7 +43,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	defer c.sending.Unlock()
 	// Without a registry all hosts are in this process, and any of them may take the task.
 	if c.hosts == nil {
-		return c.publishTask(client, t, placement.Target{})
+		return c.addTask(client, t, placement.Target{})
 	}
 	t.Stamp = c.hosts.Info.Stamp
 	t.Fence = c.lease.fence.token.Load()
@@ -39,23 +53,65 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 		c.batchBegun = true
 		c.hosts.placement.BeginBatch()
 	}
-	return c.publishTask(client, t, c.hosts.placement.Place())
+	return c.addTask(client, t, c.hosts.placement.Place())
 }
 
-// publishTask sends a task to the target host, on the subject of that host's tasks, or to any host where the target
-// has no verb. The plan will repeat the target's token. Over a connection that is away the task is lost without an
-// error; it is sent again when the connection is back.
-func (c *Coordinator) publishTask(client int, t *bus.Task, target placement.Target) (err error) {
+// addTask adds a task to the message for the target host, on the subject of that host's tasks, or for any host
+// where the target has no verb. The plan will repeat the target's token. The caller holds c.sending.
+func (c *Coordinator) addTask(client int, t *bus.Task, target placement.Target) (err error) {
 	t.Placement = target.Token
-	c.taskBuffer, err = bus.Marshal(c.taskBuffer[:0], t)
-	if err != nil {
-		return err
+	t.Client = uint64(client)
+	// nestedBytes is enough for the beginning of a nested field.
+	const nestedBytes = 8
+	m := c.taskMessageFor(target)
+	isFull := m.count > bus.MaxOthers || len(m.encoded)+nestedBytes+t.SizeVT() > maxTaskBytes
+	if isFull {
+		if err := c.publishTasks(m); err != nil {
+			return err
+		}
 	}
-	err = c.conn.Publish(c.subject.Subject(client, cmp.Or(target.Verb, subject.Task)), c.taskBuffer)
+	// The subject names the client of the first task.
+	if m.count == 0 {
+		m.subject = c.subject.Subject(client, cmp.Or(target.Verb, subject.Task))
+		t.Client = 0
+	}
+	m.encoded, err = bus.AppendTask(m.encoded, t)
+	m.count++
+	return err
+}
+
+// taskMessageFor returns the message for a target that is not sent yet, an empty one if there is none.
+func (c *Coordinator) taskMessageFor(target placement.Target) *taskMessage {
+	i := slices.IndexFunc(c.unsent, func(m taskMessage) bool { return m.target == target })
+	if i < 0 {
+		i = len(c.unsent)
+		c.unsent = append(c.unsent, taskMessage{target: target})
+	}
+	return &c.unsent[i]
+}
+
+// publishTasks sends a message with tasks, and empties it. Over a connection that is away the tasks are lost
+// without an error; they are sent again when the connection is back.
+func (c *Coordinator) publishTasks(m *taskMessage) error {
+	err := c.conn.Publish(m.subject, m.encoded)
+	m.encoded = m.encoded[:0]
+	m.count = 0
 	if err != nil && !c.conn.Transient(err) {
-		return fmt.Errorf("bus: task %d to client %d: %w", t.Task, client, err)
+		return fmt.Errorf("bus: tasks on %s: %w", m.subject, err)
 	}
 	return nil
+}
+
+// publishUnsent sends all messages with tasks that are not sent yet. Tokens of targets change, so messages are
+// kept for those alone that have got tasks since the last call.
+func (c *Coordinator) publishUnsent() (err error) {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	c.unsent = slices.DeleteFunc(c.unsent, func(m taskMessage) bool { return m.count == 0 })
+	for i := range c.unsent {
+		err = errors.Join(err, c.publishTasks(&c.unsent[i]))
+	}
+	return err
 }
 
 // onPlan handles a message with plans: that of the client in the subject, and in its field Others those of further
@@ -115,6 +171,9 @@ type planWait struct {
 // error wraps [bus.ErrInterrupted] if hosts that hold the run up are passed over (see onNoPlan), and if no plan
 // arrives for CoordinatorConfig.PlanPatience: a task that no host gets leaves no trace on the bus.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
+	if err := c.publishUnsent(); err != nil {
+		return buf[:0], err
+	}
 	// If no plan arrives within step, the timer calls onNoPlan. Among hosts of other processes some may be late,
 	// so the first look at them comes after stallAfter, doubled for each time that hosts were passed over since
 	// the last plan.

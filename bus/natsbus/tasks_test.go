@@ -8,8 +8,8 @@ import (
 	"fedpace/bus/natsbus"
 )
 
-// A host that is busy answers what has come meanwhile in few messages, and at once though
-// the last of it is no task.
+// Tasks leave in few messages. A host that is busy answers what has come meanwhile in few
+// messages, and at once though the last of it is no task.
 func TestHost_AnswersTogether(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c, h := p.Coordinator(t, "r"), p.Host(t, "r")
@@ -28,6 +28,14 @@ func TestHost_AnswersTogether(t *testing.T) {
 		defer conn.Close()
 		messages, err := conn.SubscribeSync("fedpace.r.client.*.plan")
 		if err != nil {
+			t.Fatal(err)
+		}
+		tasks, err := conn.SubscribeSync("fedpace.r.client.*.task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The server has the subscriptions before the first task.
+		if err := conn.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		const n = 2*(bus.MaxOthers+1) + 100
@@ -73,6 +81,14 @@ func TestHost_AnswersTogether(t *testing.T) {
 			if _, err := messages.NextMsg(patience); err != nil {
 				t.Fatal(err)
 			}
+		}
+		for range 3 + 1 { // and the one that is no task
+			if _, err := tasks.NextMsg(patience); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m, err := tasks.NextMsg(50 * time.Millisecond); err == nil {
+			t.Errorf("%d tasks leave in more than 3 messages: %q", n, m.Subject)
 		}
 		if m, err := messages.NextMsg(50 * time.Millisecond); err == nil {
 			t.Errorf("%d plans come in more than 3 messages: %q", n, m.Subject)

@@ -107,9 +107,6 @@ func TaskFor(host string) string { return Task + "." + host }
 // MessageFor returns the verb of a message of a Flower app that one host, given by its name, is to serve.
 func MessageFor(host string) string { return Message + "." + host }
 
-// PlanSubject returns the subject of the plan that answers a task on a subject that ends with this verb.
-func PlanSubject(subject, verb string) string { return subject[:len(subject)-len(verb)] + Plan }
-
 // Jobs returns the subject of a run's jobs for the trainers of a kernel class.
 func Jobs(run, kernel string) string { return Root + "." + run + ".jobs." + kernel }
 

@@ -24,9 +24,6 @@ func FuzzClientSubject(f *testing.F) {
 		if ok && s.Subject(client, Task) != subject {
 			t.Errorf("%q is read as client %d, whose subject is %q", subject, client, s.Subject(client, Task))
 		}
-		if ok && PlanSubject(subject, Task) != s.Subject(client, Plan) {
-			t.Errorf("%q is answered on %q", subject, PlanSubject(subject, Task))
-		}
 	})
 }
 
@@ -49,9 +46,6 @@ func TestClients_OneSubjectEach(t *testing.T) {
 		placed := s.Subject(client, TaskFor(host))
 		if got, ok := s.Client(placed, TaskFor(host)); !ok || got != client || placed != subject+"."+host {
 			t.Fatalf("%q is read as %d, %v", placed, got, ok)
-		}
-		if got := PlanSubject(placed, TaskFor(host)); got != s.Subject(client, Plan) {
-			t.Fatalf("%q is answered on %q", placed, got)
 		}
 		if _, ok := s.Client(placed, Task); ok {
 			t.Fatalf("%q is read as one for any host", placed)

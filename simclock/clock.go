@@ -10,7 +10,7 @@ const (
 	// has pending events.
 	deadAllowance = 256
 	// spareRoom is the number of events for which an empty clock may keep memory.
-	spareRoom = 1 << 14
+	spareRoom = 3 << 14
 )
 
 // Clock is a queue of events and the virtual time that it has reached. It is
@@ -19,8 +19,8 @@ type Clock struct {
 	now  Time
 	hash uint64
 
-	// queue has the pending events, and cancelled ones that have not come to the top.
-	queue heap
+	// queue has the pending events, and cancelled ones that have not become its first.
+	queue queue
 	// pending has the sequence numbers of the pending events.
 	pending pending
 	// live is the number of pending events.
@@ -44,7 +44,7 @@ func (c *Clock) Schedule(e Event) {
 		panic("simclock: sequence number is already pending")
 	}
 	c.live++
-	c.queue.push(pack(&e))
+	c.queue.add(pack(&e))
 }
 
 // Cancel removes the pending event with this sequence number. It reports false, and changes nothing, if the
@@ -62,13 +62,13 @@ func (c *Clock) Cancel(seq uint64) bool {
 }
 
 // cancelledCount returns the number of cancelled events that are still in the queue.
-func (c *Clock) cancelledCount() int { return len(c.queue) - c.live }
+func (c *Clock) cancelledCount() int { return c.queue.len() - c.live }
 
 // Peek returns the event that [Clock.Pop] would return, and false if no event is pending. It drops
 // cancelled events that come first in the queue.
 func (c *Clock) Peek() (Event, bool) {
 	for c.live > 0 {
-		first := c.queue[0]
+		first := c.queue.first()
 		isPending := c.cancelledCount() == 0 || c.pending.has(first.seq)
 		if isPending {
 			return first.event(), true
@@ -99,16 +99,15 @@ func (c *Clock) Pop() (Event, bool) {
 }
 
 // hasSpareMemory reports whether the queue has memory for many more events than it holds.
-func (c *Clock) hasSpareMemory() bool { return cap(c.queue) > max(spareRoom, 8*len(c.queue)) }
+func (c *Clock) hasSpareMemory() bool { return c.queue.room() > max(spareRoom, 8*c.queue.len()) }
 
 // dropCancelled removes the cancelled events from the queue, and releases memory that a longer queue has
 // needed.
 func (c *Clock) dropCancelled() {
-	c.queue = slices.DeleteFunc(c.queue, func(t item) bool { return !c.pending.has(t.seq) })
+	c.queue.deleteFunc(func(t item) bool { return !c.pending.has(t.seq) })
 	if c.hasSpareMemory() {
-		c.queue = append(make(heap, 0, 2*len(c.queue)), c.queue...)
+		c.queue.shrink()
 	}
-	c.queue.build()
 }
 
 // Fingerprint returns a hash over all events popped so far and their order: over their times, kinds and
@@ -148,14 +147,8 @@ type State struct {
 
 // State returns a copy of what the clock remembers.
 func (c *Clock) State() State {
-	items := slices.DeleteFunc(slices.Clone(c.queue), func(a item) bool { return !c.pending.has(a.seq) })
-	// No two items are equal, because their sequence numbers differ.
-	slices.SortFunc(items, func(a, b item) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	items := slices.DeleteFunc(c.queue.items(), func(a item) bool { return !c.pending.has(a.seq) })
+	slices.SortFunc(items, item.compare)
 	s := State{c.now, c.hash, make([]Event, len(items))}
 	for i, a := range items {
 		s.Events[i] = a.event()

@@ -55,9 +55,14 @@ func check(t interface {
 	if c.cancelledCount() > c.live+deadAllowance {
 		t.Fatalf("%d cancelled events are kept beside %d live ones", c.cancelledCount(), c.live)
 	}
-	for i := 1; i < len(c.queue); i++ {
-		if c.queue[i].before(c.queue[(i-1)/4]) {
+	for i := 1; i < len(c.queue.heap); i++ {
+		if c.queue.heap[i].before(c.queue.heap[(i-1)/4]) {
 			t.Fatalf("event %d of the heap comes before its parent", i)
+		}
+	}
+	for i := 1; i < len(c.queue.run); i++ {
+		if c.queue.run[i].before(c.queue.run[i-1]) {
+			t.Fatalf("event %d of the run comes before the one before it", i)
 		}
 	}
 }
@@ -109,7 +114,7 @@ func TestClock_SortedList(t *testing.T) {
 				m.pending = append(m.pending, e)
 			},
 			"batch": func(t *rapid.T) {
-				batch := make([]Event, rapid.IntRange(0, 300).Draw(t, "n"))
+				batch := make([]Event, rapid.IntRange(0, 2*minRun).Draw(t, "n"))
 				same := rapid.Bool().Draw(t, "at one instant")
 				for i := range batch {
 					batch[i] = event()

@@ -14,7 +14,8 @@
 // package uses only the standard library and does not know the meaning of its
 // events.
 //
-// Events wait in one heap of four branches. A cancelled event stays in it until it
-// comes to the top, or until there are more cancelled events than pending ones: which
-// events are pending is known by their sequence numbers.
+// Events that are scheduled together in large numbers are sorted once; others wait in a
+// heap of four branches. A cancelled event stays where it is until it is the first, or
+// until there are more cancelled events than pending ones: which events are pending is
+// known by their sequence numbers.
 package simclock

@@ -57,3 +57,12 @@ func (t item) before(u item) bool {
 	}
 	return t.seq < u.seq
 }
+
+// compare returns -1 if t comes before u, and 1 else. No two items are equal, because their sequence numbers
+// differ.
+func (t item) compare(u item) int {
+	if t.before(u) {
+		return -1
+	}
+	return 1
+}

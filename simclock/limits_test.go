@@ -112,12 +112,12 @@ func TestCancelled_LetGo(t *testing.T) {
 		if !c.Cancel(i) || c.Cancel(i) {
 			t.Fatalf("event %d: want it cancelled once", i)
 		}
-		if kept := len(c.queue); kept > 2*c.live+deadAllowance {
+		if kept := c.queue.len(); kept > 2*c.live+deadAllowance {
 			t.Fatalf("%d events are kept for %d pending", kept, c.live)
 		}
 	}
-	if len(c.pending.chunks) > 2 || cap(c.queue) > spareRoom {
-		t.Errorf("%d chunks and room for %d events are left", len(c.pending.chunks), cap(c.queue))
+	if len(c.pending.chunks) > 2 || c.queue.room() > spareRoom {
+		t.Errorf("%d chunks and room for %d events are left", len(c.pending.chunks), c.queue.room())
 	}
 }
 

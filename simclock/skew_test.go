@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// queue is what workloads run on: a Clock, or container/heap beside it.
-type queue interface {
+// anyQueue is what workloads run on: a Clock, or container/heap beside it.
+type anyQueue interface {
 	schedule(Event)
 	pop() (Event, bool)
 	peek() (Event, bool)
@@ -52,15 +52,15 @@ func (q *heapQueue) peek() (Event, bool) {
 // popped and how many operations it did.
 var workloads = []struct {
 	name string
-	run  func(q queue, r *rand.Rand, n int, popped func(Event)) int
+	run  func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int
 }{
-	{"rounds of 10", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+	{"rounds of 10", func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int {
 		return playRounds(q, r, n/10, 10, popped)
 	}},
-	{"rounds of 1000", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+	{"rounds of 1000", func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int {
 		return playRounds(q, r, max(2, n/1000), 1000, popped)
 	}},
-	{"one instant", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+	{"one instant", func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int {
 		for i := range uint64(n) {
 			q.schedule(Event{At: 5e9, Seq: i, Priority: int32(r.IntN(100))})
 		}
@@ -71,13 +71,13 @@ var workloads = []struct {
 		}
 		return 2*n + drain(q, popped)
 	}},
-	{"few instants", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+	{"few instants", func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int {
 		for i := range uint64(n) {
 			q.schedule(Event{At: Time(1+r.IntN(4)) * 1e9, Seq: i})
 		}
 		return n + drain(q, popped)
 	}},
-	{"instant into spread", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+	{"instant into spread", func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int {
 		for i := range uint64(n) {
 			q.schedule(Event{At: 0, Seq: i})
 		}
@@ -88,19 +88,19 @@ var workloads = []struct {
 		}
 		return 3*n + drain(q, popped)
 	}},
-	{"gaps of all sizes", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+	{"gaps of all sizes", func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int {
 		for i := range uint64(n) {
 			q.schedule(Event{At: Time(r.Uint64() >> (1 + r.IntN(63))), Seq: i})
 		}
 		return n + drain(q, popped)
 	}},
-	{"far cluster", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+	{"far cluster", func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int {
 		for i := range uint64(n) {
 			q.schedule(Event{At: 1e17 + Time(r.IntN(1000)), Seq: i})
 		}
 		return n + drain(q, popped)
 	}},
-	{"dense with outliers", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+	{"dense with outliers", func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int {
 		seq := uint64(0)
 		for range n / 4 {
 			q.schedule(Event{At: Time(r.IntN(1000)), Seq: seq})
@@ -118,14 +118,14 @@ var workloads = []struct {
 		}
 		return 2*n + drain(q, popped)
 	}},
-	{"peek, then ever earlier", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+	{"peek, then ever earlier", func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int {
 		for i := range uint64(n) {
 			q.schedule(Event{At: 1e15 - Time(i)*1e9 + Time(r.IntN(1e9)), Seq: i})
 			q.peek()
 		}
 		return 2*n + drain(q, popped)
 	}},
-	{"cancelled deadlines", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+	{"cancelled deadlines", func(q anyQueue, r *rand.Rand, n int, popped func(Event)) int {
 		seq, now := uint64(0), Time(0)
 		var deadlines []Event
 		for range n / 100 {
@@ -152,7 +152,7 @@ var workloads = []struct {
 
 // playRounds plays rounds as a coordinator does: a cohort's tasks and a
 // deadline; peek and pop until the tasks are done; withdraw the deadline.
-func playRounds(q queue, r *rand.Rand, rounds, cohort int, popped func(Event)) int {
+func playRounds(q anyQueue, r *rand.Rand, rounds, cohort int, popped func(Event)) int {
 	seq, now := uint64(0), Time(0)
 	for range rounds {
 		deadline := Event{At: now + 100e9, Seq: seq}
@@ -173,7 +173,7 @@ func playRounds(q queue, r *rand.Rand, rounds, cohort int, popped func(Event)) i
 	return rounds * (3*cohort + 2)
 }
 
-func drain(q queue, popped func(Event)) int {
+func drain(q anyQueue, popped func(Event)) int {
 	for n := 0; ; n++ {
 		e, ok := q.pop()
 		if !ok {
@@ -200,8 +200,8 @@ func TestSkew(t *testing.T) {
 			if i != len(want) {
 				t.Fatalf("%d events, want %d", i, len(want))
 			}
-			if c.live == 0 && (len(c.queue) > deadAllowance || cap(c.queue) > spareRoom) {
-				t.Errorf("an empty clock keeps %d events and room for %d", len(c.queue), cap(c.queue))
+			if c.live == 0 && (c.queue.len() > deadAllowance || c.queue.room() > spareRoom) {
+				t.Errorf("an empty clock keeps %d events and room for %d", c.queue.len(), c.queue.room())
 			}
 		})
 	}

@@ -62,7 +62,7 @@ func (d *driver) nextPlan(ctx context.Context, event *round.Event) error {
 		if mayRunAhead {
 			if next, ok := d.clock.Peek(); ok && d.machine.RunsAhead(next) {
 				d.clock.Pop()
-				*event = round.Event{Kind: round.Due, Timer: next}
+				setDueEvent(event, &next)
 				return nil
 			}
 		}
@@ -113,19 +113,17 @@ func (d *driver) takePlans(ctx context.Context) (err error) {
 // phase of the task takes its client, and whether and when the client drops out.
 func setPlanEvent(event *round.Event, answer *bus.ClientPlan) {
 	plan := answer.Plan
-	*event = round.Event{
-		Kind:   round.Planned,
-		Task:   plan.Task,
-		Client: answer.Client,
-		Stages: stagesOf(plan),
-		Plan: round.Plan{
-			Download: round.Time(plan.DownloadNs),
-			Compute:  round.Time(plan.ComputeNs),
-			Upload:   round.Time(plan.UploadNs),
-			Drops:    plan.Dropout != nil,
-			Dropout:  round.Time(plan.Dropout.GetAfterNs()),
-		},
-	}
+	// The fields are set in place, because there are millions of plans.
+	*event = round.Event{}
+	event.Kind = round.Planned
+	event.Task = plan.Task
+	event.Client = answer.Client
+	event.Stages = stagesOf(plan)
+	event.Plan.Download = round.Time(plan.DownloadNs)
+	event.Plan.Compute = round.Time(plan.ComputeNs)
+	event.Plan.Upload = round.Time(plan.UploadNs)
+	event.Plan.Drops = plan.Dropout != nil
+	event.Plan.Dropout = round.Time(plan.Dropout.GetAfterNs())
 }
 
 // stagesOf returns the durations, in virtual time, of the stages of secure aggregation in a client's plan,

@@ -209,7 +209,7 @@ func referenceWith(t *testing.T, l *lab, devices *fleet.Fleet, c round.Config, a
 		}
 		e := events[0]
 		events = events[1:]
-		out, err := machine.Step(e)
+		out, err := machine.Step(&e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -224,7 +224,7 @@ func (d *driver) loop(ctx context.Context) error {
 		if err := d.applyEvent(ctx, &event, found, effects); err != nil {
 			return d.cause(err)
 		}
-		effects, err = d.machine.Step(event)
+		effects, err = d.machine.Step(&event)
 		if err != nil {
 			return err
 		}
@@ -364,18 +364,18 @@ func (d *driver) sendToDevices(
 // fillTask fills the message for a task as a client's host or a device gets it: local steps, learning rate,
 // sizes in bits, start in virtual time, and the digest of the model to start from.
 func (d *driver) fillTask(message *bus.Task, task *round.Task) {
-	*message = bus.Task{
-		Task:         task.Task,
-		Round:        uint32(task.Round),
-		LocalSteps:   uint32(task.LocalSteps),
-		LearningRate: task.LearningRate,
-		StepsDone:    uint64(task.StepsDone),
-		ModelBits:    uint64(d.config.ModelBits),
-		UpdateBits:   uint64(d.config.UpdateBits),
-		StartNs:      int64(task.Start),
-		Joules:       task.Joules,
-		BatchPart:    task.BatchPart,
-	}
+	// The fields are set in place, because there are millions of tasks.
+	*message = bus.Task{}
+	message.Task = task.Task
+	message.Round = uint32(task.Round)
+	message.LocalSteps = uint32(task.LocalSteps)
+	message.LearningRate = task.LearningRate
+	message.StepsDone = uint64(task.StepsDone)
+	message.ModelBits = uint64(d.config.ModelBits)
+	message.UpdateBits = uint64(d.config.UpdateBits)
+	message.StartNs = int64(task.Start)
+	message.Joules = task.Joules
+	message.BatchPart = task.BatchPart
 	// The client may have the device and the availability of other clients. Their numbers begin with 1 on the bus,
 	// because 0 means that the client has its own.
 	if d.config.DeviceOf != nil && !d.devices.IsDevice(task.Client) {
@@ -487,8 +487,8 @@ func (d *driver) reportPresence(begin bool) error {
 // reportToMachine gives the machine events of devices that have joined or left. Such a step has no effects,
 // so nothing has to be carried out.
 func (d *driver) reportToMachine(events []round.Event) error {
-	for _, e := range events {
-		if _, err := d.machine.Step(e); err != nil {
+	for i := range events {
+		if _, err := d.machine.Step(&events[i]); err != nil {
 			return err
 		}
 	}
@@ -513,6 +513,14 @@ func (d *driver) nextTimer(ctx context.Context, event *round.Event) error {
 		}
 	}
 	d.clock.Pop()
-	*event = round.Event{Kind: round.Due, Timer: next}
+	setDueEvent(event, &next)
 	return nil
+}
+
+// setDueEvent writes the machine's event for a timer that has fallen due. The fields are set in place, because
+// there are millions of events.
+func setDueEvent(event *round.Event, timer *round.Timer) {
+	*event = round.Event{}
+	event.Kind = round.Due
+	event.Timer = *timer
 }

@@ -36,32 +36,32 @@ var batches = sync.Pool{New: func() any { return new(batch) }}
 // once. It reuses the memory of the order's digest.
 func (o *order) copyFrom(client int, t *bus.Task) {
 	o.client = client
-	o.task = bus.Task{
-		Task:         t.Task,
-		Round:        t.Round,
-		LocalSteps:   t.LocalSteps,
-		LearningRate: t.LearningRate,
-		StepsDone:    t.StepsDone,
-		ModelBits:    t.ModelBits,
-		UpdateBits:   t.UpdateBits,
-		StartNs:      t.StartNs,
-		Joules:       t.Joules,
-		BatchPart:    t.BatchPart,
-		Device:       t.Device,
-		Presence:     t.Presence,
-		Stamp:        t.Stamp,
-		Fence:        t.Fence,
-		Echo:         t.Echo,
-		Over:         t.Over,
-		Placement:    t.Placement,
-		Client:       t.Client,
-		Version:      t.Version,
-		ModelDigest:  append(o.digest[:0], t.ModelDigest...),
-	}
+	// The fields are set in place, because there are millions of tasks.
+	to := &o.task
+	to.Task = t.Task
+	to.Round = t.Round
+	to.LocalSteps = t.LocalSteps
+	to.LearningRate = t.LearningRate
+	to.StepsDone = t.StepsDone
+	to.ModelBits = t.ModelBits
+	to.UpdateBits = t.UpdateBits
+	to.StartNs = t.StartNs
+	to.Joules = t.Joules
+	to.BatchPart = t.BatchPart
+	to.Device = t.Device
+	to.Presence = t.Presence
+	to.Stamp = t.Stamp
+	to.Fence = t.Fence
+	to.Echo = t.Echo
+	to.Over = t.Over
+	to.Placement = t.Placement
+	to.Client = t.Client
+	to.Version = t.Version
 	// Slices are copied, because their memory is the sender's.
-	o.task.Digest = append(o.task.Digest, t.Digest...)
-	o.task.FrozenDigest = append(o.task.FrozenDigest, t.FrozenDigest...)
-	o.task.KeptDigest = append(o.task.KeptDigest, t.KeptDigest...)
+	to.ModelDigest = append(o.digest[:0], t.ModelDigest...)
+	to.Digest = append(to.Digest[:0], t.Digest...)
+	to.FrozenDigest = append(to.FrozenDigest[:0], t.FrozenDigest...)
+	to.KeptDigest = append(to.KeptDigest[:0], t.KeptDigest...)
 }
 
 // SendTask adds the task t of a simulated client to the batch, which leaves when it is full or when

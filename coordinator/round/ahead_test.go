@@ -110,7 +110,7 @@ func TestRunsAhead_RestoredMachine(t *testing.T) {
 			timers = slices.DeleteFunc(timers, func(x Timer) bool { return x.Seq == seq })
 		}
 	}
-	take(m.Step(Event{Kind: Started}))
+	take(m.Step(&Event{Kind: Started}))
 	for i := 0; m.Phase() != Stopped; i++ {
 		m, err = Restore(c, m.State())
 		if err != nil {
@@ -130,10 +130,10 @@ func TestRunsAhead_RestoredMachine(t *testing.T) {
 			next := timers[0]
 			timers = timers[1:]
 			popped = append(popped, next)
-			take(m.Step(Event{Kind: Due, Timer: next}))
+			take(m.Step(&Event{Kind: Due, Timer: next}))
 		default: // all plans at once: a cut between them is another test's
 			for _, x := range slices.Clone(tasks) {
-				take(m.Step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: plan(x)}))
+				take(m.Step(&Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: plan(x)}))
 			}
 			tasks = nil
 		}

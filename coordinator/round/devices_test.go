@@ -189,7 +189,7 @@ func TestDevices_RoundClosesWithout(t *testing.T) {
 				t.Fatal(err)
 			}
 			step := func(e Event) *Effects {
-				out, err := m.Step(e)
+				out, err := m.Step(&e)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -272,7 +272,7 @@ func TestDevices_CannotTakePart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Step(Event{Kind: Joined, Client: 3}); err == nil || !strings.Contains(err.Error(), "client 3") {
+	if _, err := m.Step(&Event{Kind: Joined, Client: 3}); err == nil || !strings.Contains(err.Error(), "client 3") {
 		t.Errorf("a simulated client joins: error %v", err)
 	}
 }

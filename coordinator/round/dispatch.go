@@ -6,12 +6,13 @@ import (
 	"fedpace/coordinator/closing"
 )
 
-// Step handles one event and returns its effects, which are valid until the next call. An error ends the
-// run: the driver or a client broke the protocol, or a component of the user failed.
-func (m *Machine) Step(e Event) (*Effects, error) {
+// Step handles one event and returns its effects, which are valid until the next call. It does not keep e, which
+// is a pointer because an event is long. An error ends the run: the driver or a client broke the protocol, or a
+// component of the user failed.
+func (m *Machine) Step(e *Event) (*Effects, error) {
 	m.effects.reset()
 	m.usesCounted = 0
-	if err := m.handle(&e); err != nil {
+	if err := m.handle(e); err != nil {
 		return nil, err
 	}
 	if m.config.Failed != nil {

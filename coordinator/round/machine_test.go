@@ -223,7 +223,7 @@ func follow(t *testing.T, m *Machine, out *Effects, script []byte) {
 				e.Losses = append(e.Losses, float64(next()))
 			}
 		}
-		out, err := m.Step(e)
+		out, err := m.Step(&e)
 		if err != nil {
 			continue
 		}
@@ -248,21 +248,21 @@ func BenchmarkMachine(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	out, _ := m.Step(Event{Kind: Started})
+	out, _ := m.Step(&Event{Kind: Started})
 	var tasks []Task
 	var timers []Timer
 	b.ReportAllocs()
 	for done := 0; done < b.N; {
 		tasks = append(tasks[:0], out.Tasks...)
 		for _, x := range tasks {
-			out, err = m.Step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: Plan{Compute: 5}})
+			out, err = m.Step(&Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: Plan{Compute: 5}})
 			if err != nil {
 				b.Fatal(err)
 			}
 		}
 		timers = append(timers[:0], out.Timers...)
 		for _, x := range timers {
-			out, err = m.Step(Event{Kind: Due, Timer: x})
+			out, err = m.Step(&Event{Kind: Due, Timer: x})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -285,7 +285,7 @@ func BenchmarkDeadlineAtScale(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	out, _ := m.Step(Event{Kind: Started})
+	out, _ := m.Step(&Event{Kind: Started})
 	var tasks []Task
 	var timers []Timer
 	b.ReportAllocs()
@@ -297,7 +297,7 @@ func BenchmarkDeadlineAtScale(b *testing.B) {
 			if x.Client%10 == 0 {
 				plan.Compute = 100
 			}
-			out, err = m.Step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: plan})
+			out, err = m.Step(&Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: plan})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -307,7 +307,7 @@ func BenchmarkDeadlineAtScale(b *testing.B) {
 			if x.Kind == TaskArrives && x.At > timers[len(timers)-1].At {
 				continue // late
 			}
-			out, err = m.Step(Event{Kind: Due, Timer: x})
+			out, err = m.Step(&Event{Kind: Due, Timer: x})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -325,20 +325,20 @@ func BenchmarkBuffered(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	out, _ := m.Step(Event{Kind: Started})
+	out, _ := m.Step(&Event{Kind: Started})
 	tasks := slices.Clone(out.Tasks)
 	var timers []Timer // all take equally long: the first issued ends first
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N + len(tasks) {
 		if i < len(tasks) {
-			out, err = m.Step(Event{Kind: Planned, Task: tasks[i].Task, Client: tasks[i].Client, Plan: Plan{Compute: 1000}})
+			out, err = m.Step(&Event{Kind: Planned, Task: tasks[i].Task, Client: tasks[i].Client, Plan: Plan{Compute: 1000}})
 		} else {
 			x := timers[i-len(tasks)]
-			out, err = m.Step(Event{Kind: Due, Timer: x})
+			out, err = m.Step(&Event{Kind: Due, Timer: x})
 			if err == nil {
 				task := out.Tasks[0]
-				out, err = m.Step(Event{Kind: Planned, Task: task.Task, Client: task.Client, Plan: Plan{Compute: 1000}})
+				out, err = m.Step(&Event{Kind: Planned, Task: task.Task, Client: task.Client, Plan: Plan{Compute: 1000}})
 			}
 		}
 		if err != nil {

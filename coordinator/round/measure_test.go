@@ -38,7 +38,7 @@ func TestMetric_LowerIsBetter(t *testing.T) {
 		e, stopped := Event{Kind: Started}, (*Stop)(nil)
 		var timers []Timer
 		for stopped == nil {
-			out, err := m.Step(e)
+			out, err := m.Step(&e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestMetric_LowerIsBetter(t *testing.T) {
 			case Evaluating:
 				e = Event{Kind: Evaluated, Loss: 7, Metrics: test.metrics(m.Round())}
 				for _, bad := range [][]float64{nil, {1}, {1, 2, 3}} {
-					if _, err := m.Step(Event{Kind: Evaluated, Loss: 7, Metrics: bad}); err == nil || !strings.Contains(err.Error(), "[hits mae]") {
+					if _, err := m.Step(&Event{Kind: Evaluated, Loss: 7, Metrics: bad}); err == nil || !strings.Contains(err.Error(), "[hits mae]") {
 						t.Fatalf("%v are taken for hits and mae: %v", bad, err)
 					}
 				}

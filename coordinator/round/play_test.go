@@ -107,7 +107,7 @@ func (p *player) turn(t failer) {
 
 // step gives the machine an event, and checks and carries out its effects.
 func (p *player) step(t failer, e Event) {
-	out, err := p.machine.Step(e)
+	out, err := p.machine.Step(&e)
 	if err != nil {
 		t.Fatalf("%v event: %v", e.Kind, err)
 	}

@@ -80,7 +80,7 @@ func Example() {
 			slices.SortFunc(timers, func(a, b round.Timer) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Seq, b.Seq)) })
 			events, timers = append(events, round.Event{Kind: round.Due, Timer: timers[0]}), timers[1:]
 		}
-		out, err := m.Step(events[0])
+		out, err := m.Step(&events[0])
 		if err != nil {
 			panic(err)
 		}

@@ -133,7 +133,7 @@ func TestProgress_FormulasWithoutK(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Step(Event{Kind: Started}); err == nil || err.Error() != "round: "+want {
+		if _, err := m.Step(&Event{Kind: Started}); err == nil || err.Error() != "round: "+want {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -34,7 +34,7 @@ type groupPlayer struct {
 // step has the machine take an event, and takes over the effects.
 func (p *groupPlayer) step(e Event) {
 	p.t.Helper()
-	out, err := p.machine.Step(e)
+	out, err := p.machine.Step(&e)
 	if err != nil {
 		p.t.Fatal(err)
 	}

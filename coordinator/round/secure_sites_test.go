@@ -53,7 +53,7 @@ func playSecureSites(t *testing.T, random *rand.Rand, clients, sites, rounds int
 	var timers []Timer
 	var report *Report
 	step := func(e Event) []Task {
-		out, err := m.Step(e)
+		out, err := m.Step(&e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -296,7 +296,7 @@ func playSecure(t *testing.T, cohort []drawnClient, terms Secure) Report {
 	var timers []Timer
 	var report *Report
 	step := func(e Event) []Task {
-		out, err := m.Step(e)
+		out, err := m.Step(&e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -501,7 +501,7 @@ func playBuffered(
 	// grouped are the tasks of devices that were asked for their part in a group.
 	var grouped []uint64
 	step := func(e Event) {
-		out, err := m.Step(e)
+		out, err := m.Step(&e)
 		if err != nil {
 			t.Fatal(err)
 		}

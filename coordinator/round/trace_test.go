@@ -99,7 +99,7 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	}
 	for client := range config.Devices.Count { // all are there, unless one is missing
 		if i := config.Clients + client; !d.HasArg(fmt.Sprintf("without-%d", i)) {
-			if _, err := m.Step(Event{Kind: Joined, Client: i}); err != nil {
+			if _, err := m.Step(&Event{Kind: Joined, Client: i}); err != nil {
 				d.Fatalf(t, "%v", err)
 			}
 		}
@@ -304,7 +304,7 @@ func (c *conversation) overlaps() bool {
 
 // step gives the machine an event and returns its effects as text.
 func (c *conversation) step(e Event) string {
-	out, err := c.machine.Step(e)
+	out, err := c.machine.Step(&e)
 	if err != nil {
 		return "error: " + err.Error()
 	}

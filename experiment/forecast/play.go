@@ -123,7 +123,7 @@ func (p *dryRun) play(ctx context.Context) (round.Stop, uint64, error) {
 		if err := ctx.Err(); err != nil {
 			return m.Stop(), 0, err
 		}
-		effects, err := m.Step(next)
+		effects, err := m.Step(&next)
 		if err != nil {
 			return m.Stop(), 0, err
 		}
@@ -213,7 +213,7 @@ func (p *dryRun) joinAndLeave(number int) error {
 	}
 	for _, e := range p.beforeRound(number) {
 		// Joining and leaving have no effects that must be carried out.
-		if _, err := p.machine.Step(e); err != nil {
+		if _, err := p.machine.Step(&e); err != nil {
 			return err
 		}
 	}

@@ -95,16 +95,16 @@ func (m *Machine) issueDevices() {
 // it.
 func (m *Machine) addTask(list *[]TaskState, next *uint64, client, steps int) {
 	task := appendElement(list)
-	*task = TaskState{
-		Task:         *next,
-		Model:        m.tasks.model,
-		Start:        m.now,
-		LearningRate: m.sampling.learningRate(client, steps),
-		Client:       int32(client),
-		Round:        int32(m.round.Round),
-		LocalSteps:   int32(steps),
-		Batch:        int32(m.round.Batch),
-	}
+	// The fields are set in place, because there are millions of tasks.
+	*task = TaskState{}
+	task.Task = *next
+	task.Model = m.tasks.model
+	task.Start = m.now
+	task.LearningRate = m.sampling.learningRate(client, steps)
+	task.Client = int32(client)
+	task.Round = int32(m.round.Round)
+	task.LocalSteps = int32(steps)
+	task.Batch = int32(m.round.Batch)
 	if m.config.Train {
 		task.StepsDone = m.stepsDone[client]
 	}

@@ -22,25 +22,29 @@ type decoupled struct {
 	sent []float32
 }
 
-// copiedModel is what a client keeps from task to task beside the memory of its steps. Its parts lie in
+// copiedModel is what a client keeps from task to task beside the memory of its steps, which is the optimizer's. Its parts lie in
 // the client's state, in this order.
 type copiedModel struct {
 	// model is the client's copy.
 	model []float32
 	// received is each parameter as the client got it last from the server.
 	received []float32
-	// versions holds for each fragment how many rounds had made the model of which the client got it last, and then the
-	// number of tasks that the client has done. These integers are stored by their bits.
+	// versions holds for each fragment how many rounds had made the model of which the client got it last.
+	// These integers are stored by their bits.
 	versions []float32
+	// tasksDone has one value, the number of tasks that the client has done, stored by its bits.
+	tasksDone []float32
 }
 
 // copiedModelOf returns the parts of a copiedModel that lie in kept, what a client keeps beside the memory of its
 // steps, for a model of this many parameters. They share kept's memory.
 func copiedModelOf(kept []float32, params int) copiedModel {
+	last := len(kept) - 1
 	return copiedModel{
-		model:    kept[:params],
-		received: kept[params : 2*params],
-		versions: kept[2*params:],
+		model:     kept[:params],
+		received:  kept[params : 2*params],
+		versions:  kept[2*params : last],
+		tasksDone: kept[last:],
 	}
 }
 
@@ -130,7 +134,7 @@ func (d *decoupled) task(ctx context.Context, w *Work, i int) (firstStepLoss flo
 		firstStepLoss = loss
 	}
 	copy(next, memory)
-	client.versions[d.algorithm.Fragments] = math.Float32frombits(uint32(turn + 1))
+	client.tasksDone[0] = math.Float32frombits(uint32(turn + 1))
 	w.States[i] = next
 	return firstStepLoss, nil
 }

@@ -156,8 +156,8 @@ type DeviceUpdate struct {
 	Values []float32
 }
 
-// FirstNumber draws the number from which a coordinator counts its jobs or the tokens of its
-// tasks. It is random, so that a late answer to an earlier coordinator of the same run is not taken
+// FirstNumber draws the number from which a coordinator counts its jobs, the tokens of its tasks, or its calls of
+// Flower apps. It is random, so that a late answer to an earlier coordinator of the same run is not taken
 // for an answer to this one. The low 32 bits are 0 and all numbers stay below 2^53, which the
 // numbers of every language hold exactly. It decides only what is ignored, so it needs no seed.
 func FirstNumber() uint64 {

@@ -158,8 +158,8 @@ func newSecure(c *Secure, s *State) *secure {
 // of the protocol takes the client; nil for a real device that has not finished the first two stages, which
 // then takes part in none.
 //
-// plan is that of the task. If the client will drop out, plan.Dropout is after how much of all its work, of which
-// the stages are a part. That time is moved from the plan to the member (Leaves), until the simulated stages
+// plan is that of the task. If the client will drop out, plan.Dropout says after how much of its own work, to which
+// the stages count, too. That time is moved from the plan to the member (Leaves), until the simulated stages
 // show whether it falls into the task or into a stage.
 func (s *secure) add(task uint64, stages *Stages, plan *Plan) {
 	member := SecureMember{

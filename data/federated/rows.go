@@ -197,8 +197,8 @@ func (r *BagRows) Append(dst *learn.Batch, i int) {
 	}
 }
 
-// Add appends a sample with these tokens, at least one and at most 65,535, in any order, which it
-// sorts. Equal tokens become one with a count.
+// Add appends a sample with these tokens, at most 65,535, in any order, which it sorts. Equal tokens
+// become one with a count. A sample without tokens is an empty bag.
 func (r *BagRows) Add(tokens []uint16) {
 	slices.Sort(tokens)
 	for i, token := range tokens {

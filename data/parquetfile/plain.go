@@ -132,7 +132,8 @@ func countLevel(b []byte, width, level, n int) (count int) {
 }
 
 // plainBooleans decodes RLE booleans, a length of four bytes and the runs behind it, to PLAIN: one
-// bit for each value, the lowest bit of a byte first.
+// bit for each value, the lowest bit of a byte first. checkEncoded has seen that the runs are of no more
+// values than the page's header says.
 func plainBooleans(b []byte) ([]byte, error) {
 	// A page of nulls has no values.
 	if len(b) == 0 {

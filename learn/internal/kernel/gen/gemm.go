@@ -45,7 +45,7 @@ type gemmKernel struct {
 	sums [][]reg.VecVirtual
 }
 
-// newGemmKernel writes how the kernel loads the arguments that stay in registers, and returns these.
+// newGemmKernel emits the instructions that load the arguments which stay in registers, and returns these registers.
 func newGemmKernel(s simd, rows, vectors int) *gemmKernel {
 	k := &gemmKernel{
 		s:        s,
@@ -61,6 +61,7 @@ func newGemmKernel(s simd, rows, vectors int) *gemmKernel {
 		laneMask: YMM(),
 	}
 	mask := load("mask")
+	// With AVX2 only a tile of one vector is masked (isMasked).
 	if s.masks {
 		low := GP32()
 		MOVL(Mem{Base: mask}, low)

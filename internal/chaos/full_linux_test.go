@@ -23,6 +23,12 @@ func TestServer_MemoryFull(t *testing.T) {
 	t.Parallel()
 	c := courses[1]
 	want := c.undisturbed(t)
+	inTime(t, func() bool { return c.lacksMemory(t, want) })
+}
+
+// lacksMemory plays the course on a server whose memory gets full, and reports whether it was before the run's end.
+func (c *course) lacksMemory(t *testing.T, want result) bool {
+	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "nats.conf")
 	port := heldPort(t)
@@ -40,7 +46,11 @@ func TestServer_MemoryFull(t *testing.T) {
 	free := fillMemory(t, s.url())
 	full := time.Now()
 	const remedy = "give JetStream more memory (max_mem of the server's jetstream block"
-	run.until(remedy, patience)
+	if !run.says(remedy, patience) {
+		free()
+		run.finish(patience)
+		return false
+	}
 	t.Logf("the limit is named after %.1f s", time.Since(full).Seconds())
 	run.fails(remedy, patience)
 	t.Logf("the run has ended after %.1f s: %s", time.Since(full).Seconds(), run.lastLine())
@@ -50,6 +60,7 @@ func TestServer_MemoryFull(t *testing.T) {
 	free()
 	fedpace(t, "resume", out, "--elsewhere", "--nats", s.url()).finish(patience)
 	resultOf(t, out).equals(t, want, "after a lack of memory")
+	return true
 }
 
 // fillMemory takes all memory of a server's JetStream, again and again as some becomes free, until free is called.
@@ -107,6 +118,12 @@ func TestDisk_FullInRun(t *testing.T) {
 	t.Parallel()
 	c := courses[1]
 	want := c.undisturbed(t)
+	inTime(t, func() bool { return c.lacksDisk(t, want) })
+}
+
+// lacksDisk plays the course on a disk that gets full, and reports whether it was before the run's end.
+func (c *course) lacksDisk(t *testing.T, want result) bool {
+	t.Helper()
 	s := newServer(t, serverOptions{})
 	w := watch(t, s)
 	out := filepath.Join(smallDisk(t), "run")
@@ -115,6 +132,11 @@ func TestDisk_FullInRun(t *testing.T) {
 	run.until("is there with 1 trainer", patience)
 	w.tasks(16, run)
 	free := fillDisk(t, filepath.Dir(out))
+	run.ends(patience)
+	if run.completed() {
+		free()
+		return false
+	}
 	run.fails("no space left on device", patience)
 	t.Logf("the run says %s", run.lastLine())
 	if !strings.Contains(run.lastLine(), "fedpace resume") || strings.Contains(run.said(), "--force") {
@@ -123,6 +145,7 @@ func TestDisk_FullInRun(t *testing.T) {
 	free()
 	fedpace(t, "resume", out, "--elsewhere", "--nats", s.url()).finish(patience)
 	resultOf(t, out).equals(t, want, "after a full disk")
+	return true
 }
 
 // The disk has room for some of what is written at the end of a run: the model is written before the page, and what was

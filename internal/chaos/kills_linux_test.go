@@ -41,14 +41,15 @@ func TestKill9_Matrix(t *testing.T) {
 		for i, kind := range []struct {
 			name   string
 			trials int
-			kill   func(*victims)
+			// kill kills parts of the run, and reports whether each died before the run's end.
+			kill func(*victims) bool
 		}{
 			{"coordinator", 20, (*victims).coordinator},
 			{"host", 16, (*victims).host},
-			{"server", 16, func(v *victims) { v.server(false) }},
-			{"server with its store", 16, func(v *victims) { v.server(true) }},
+			{"server", 16, func(v *victims) bool { return v.server(false) }},
+			{"server with its store", 16, func(v *victims) bool { return v.server(true) }},
 			{"in mid-checkpoint", 16, (*victims).midCheckpoint},
-			{"twice", 8, func(v *victims) { v.coordinator(); v.again() }},
+			{"twice", 8, func(v *victims) bool { return v.coordinator() && v.again() }},
 		} {
 			if !slow.On() {
 				kind.trials = map[string]int{"in mid-checkpoint": 1}[kind.name]
@@ -57,8 +58,12 @@ func TestKill9_Matrix(t *testing.T) {
 				c := some[trial%len(some)]
 				t.Run(fmt.Sprint(kind.name, " ", trial, " ", c.name), func(t *testing.T) {
 					t.Parallel()
-					v := newVictims(t, c, rand.New(rand.NewPCG(uint64(trial), uint64(i))))
-					kind.kill(v)
+					draws := rand.New(rand.NewPCG(uint64(trial), uint64(i)))
+					var v *victims
+					inTime(t, func() bool {
+						v = newVictims(t, c, draws)
+						return kind.kill(v)
+					})
 					v.run.finish(patience)
 					got, want := wholeOf(t, v.out), wants[c]
 					got.equals(t, want.result, kind.name)
@@ -119,68 +124,64 @@ func newVictims(t *testing.T, c *course, draws *rand.Rand) *victims {
 	return v
 }
 
-// killed counts a kill. One that came too late would say nothing.
-func (v *victims) killed(p *process) {
-	v.t.Helper()
-	if !v.run.running() {
-		v.t.Fatal("the run was over before the kill")
-	}
+// killed kills a part of the run, and reports whether that was before the run's end.
+func (v *victims) killed(p *process) bool {
 	p.kill()
+	if v.run.completed() {
+		return false
+	}
 	v.kills++
+	return true
 }
 
-func (v *victims) coordinator() {
-	v.killed(v.run)
-	v.resume()
-}
-
-func (v *victims) resume() {
+func (v *victims) coordinator() bool {
+	if !v.killed(v.run) {
+		return false
+	}
 	v.run = fedpace(v.t, "resume", v.out, "--elsewhere", "--nats", v.nats.url())
+	return true
 }
 
-func (v *victims) host() {
+func (v *victims) host() bool {
 	i := v.draws.IntN(len(v.hosts))
-	v.killed(v.hosts[i])
+	if !v.killed(v.hosts[i]) {
+		return false
+	}
 	if v.draws.IntN(2) == 0 {
 		v.hosts[i] = host(v.t, v.nats.url())
 	}
+	return true
 }
 
-func (v *victims) server(forgets bool) {
-	v.killed(v.nats.process)
+func (v *victims) server(forgets bool) bool {
+	if !v.killed(v.nats.process) {
+		return false
+	}
 	if forgets {
 		v.nats.forget()
 	}
 	outage(time.Duration(v.draws.Int64N(int64(300 * time.Millisecond))))
 	v.nats.start()
+	return true
 }
 
 // again kills the coordinator that goes on: while it waits for the lease of the dead one,
 // while it opens the run, or in its rounds.
-func (v *victims) again() {
+func (v *victims) again() bool {
 	switch v.draws.IntN(3) {
 	case 0:
-		v.run.until("Waiting for the lease", patience)
+		v.run.says("Waiting for the lease", patience) // or is over, which its kill shows
 	case 1:
-		v.run.until("The run ", patience) // goes on after a round, or starts again
+		v.run.says("The run ", patience) // goes on after a round, or starts again
 		outage(time.Duration(v.draws.Int64N(int64(50 * time.Millisecond))))
 	default:
 		v.watch.tasks(1+v.draws.IntN(8), v.run)
 	}
-	v.coordinator()
+	return v.coordinator()
 }
 
-// midCheckpoint kills the coordinator while a part of a checkpoint is on the disk. A
-// run that was too fast for that is played again.
-func (v *victims) midCheckpoint() {
-	for tries := 1; !v.caughtInCheckpoint(); tries++ {
-		if tries == 20 {
-			v.t.Fatal("no run is caught while it writes a checkpoint")
-		}
-		*v = *newVictims(v.t, v.course, v.draws)
-	}
-	v.coordinator()
-}
+// midCheckpoint kills the coordinator while a part of a checkpoint is on the disk.
+func (v *victims) midCheckpoint() bool { return v.caughtInCheckpoint() && v.coordinator() }
 
 // caughtInCheckpoint freezes the run while the file of its next checkpoint is on the
 // disk. It reports false where the run ends before.

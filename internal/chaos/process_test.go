@@ -93,14 +93,20 @@ func (p *process) running() bool {
 	}
 }
 
-// finish waits for a clean end.
-func (p *process) finish(within time.Duration) {
+// ends waits for an end of any kind.
+func (p *process) ends(within time.Duration) {
 	p.t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(within):
 		p.t.Fatalf("%s has not ended within %v", p.name, within)
 	}
+}
+
+// finish waits for a clean end.
+func (p *process) finish(within time.Duration) {
+	p.t.Helper()
+	p.ends(within)
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		p.t.Fatalf("%s: exit status %d", p.name, code)
 	}
@@ -109,14 +115,22 @@ func (p *process) finish(within time.Duration) {
 // until waits until the process has said something.
 func (p *process) until(text string, within time.Duration) {
 	p.t.Helper()
+	if !p.says(text, within) {
+		p.t.Fatalf("%s ended and did not say %q", p.name, text)
+	}
+}
+
+// says waits until the process has said something, or has ended, and reports whether it said it.
+func (p *process) says(text string, within time.Duration) bool {
+	p.t.Helper()
 	for end := time.After(within); ; {
 		running := p.running() // before the text is looked at: nothing comes after the end
 		said, more := p.saidSoFar()
 		if strings.Contains(said, text) {
-			return
+			return true
 		}
 		if !running {
-			p.t.Fatalf("%s ended and did not say %q", p.name, text)
+			return false
 		}
 		select {
 		case <-more:
@@ -127,6 +141,9 @@ func (p *process) until(text string, within time.Duration) {
 	}
 }
 
+// completed reports whether the process has ended well.
+func (p *process) completed() bool { return !p.running() && p.cmd.ProcessState.ExitCode() == 0 }
+
 func fedpace(t testing.TB, args ...string) *process {
 	t.Helper()
 	return start(t, "fedpace "+args[0], exec.Command(program, args...))
@@ -135,11 +152,7 @@ func fedpace(t testing.TB, args ...string) *process {
 // fails waits for an end with status 1 whose one line holds some words.
 func (p *process) fails(want string, within time.Duration) {
 	p.t.Helper()
-	select {
-	case <-p.done:
-	case <-time.After(within):
-		p.t.Fatalf("%s has not ended within %v; it said\n%s", p.name, within, p.said())
-	}
+	p.ends(within)
 	last := p.lastLine()
 	if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(last, "fedpace: ") || !strings.Contains(last, want) {
 		p.t.Errorf("%s: exit status %d, %q; want 1 and a line with %q", p.name, code, p.said(), want)

@@ -59,6 +59,19 @@ func (w *watcher) tasks(n int, run *process) {
 	}
 }
 
+// inTime plays a run and a fault until the fault comes before the run's end, which play reports. On a busy machine
+// a run may be over before the test has seen what it waits for, and would say nothing of the fault.
+func inTime(t testing.TB, play func() bool) {
+	t.Helper()
+	const tries = 20
+	for range tries {
+		if play() {
+			return
+		}
+	}
+	t.Fatalf("%d runs were over before their fault", tries)
+}
+
 // outage is how long a test leaves something broken. Its length is the fault that
 // is tested (shorter or longer than a timeout); nothing is waited for.
 func outage(d time.Duration) { <-time.After(d) }

@@ -11,6 +11,7 @@ import (
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/run"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/names"
 )
 
 // certificateCommand makes "fedpace certificate", which writes a server's certificate for the names
@@ -81,8 +82,13 @@ func (f *certificateFlags) issue(c *cobra.Command) error {
 		}
 	}
 	// Messages go to standard error, as this command has no result to print.
-	fmt.Fprintf(c.ErrOrStderr(), "The certificate for %v is %s, good until %s; its key is %s.\nGive %s to "+
+	fmt.Fprintf(c.ErrOrStderr(), "The certificate for %s is %s, good until %s; its key is %s.\nGive %s to "+
 		"everybody who connects (--tls-ca). It is no secret.\n",
-		f.hosts, folder.Cert(), expiry.Local().Format(time.DateOnly), folder.Key(), public)
+		names.Printable(fmt.Sprint(f.hosts)),
+		names.Printable(folder.Cert()),
+		expiry.Local().Format(time.DateOnly),
+		names.Printable(folder.Key()),
+		names.Printable(public),
+	)
 	return nil
 }

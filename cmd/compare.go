@@ -115,7 +115,7 @@ func (f *compareFlags) show(c *cobra.Command, result *study.Comparison, dir stri
 	}
 	// With --json standard output holds one JSON value and nothing else.
 	if page != "" && !cli.AsJSON(c) {
-		fmt.Fprintf(c.OutOrStdout(), "\nAs a picture, with all runs: %s\n", page)
+		fmt.Fprintf(c.OutOrStdout(), "\nAs a picture, with all runs: %s\n", names.Printable(page))
 	}
 	if f.sweep.figure != "" {
 		if err := result.Table().Figure(f.sweep.figure); err != nil {

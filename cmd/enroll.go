@@ -227,7 +227,7 @@ func (e *enrollment) carryOut(c *cobra.Command, g auth.Grant) (err error) {
 		return err
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are in %s, good %s. Who has that file is %s: take it "+
-		"there by a way that others do not see.\n", g.Role, g.ID, path, holder.Until(), g.ID)
+		"there by a way that others do not see.\n", g.Role, g.ID, names.Printable(path), holder.Until(), g.ID)
 	return nil
 }
 

@@ -123,6 +123,39 @@ func TestCommands_EscapeControlCharacters(t *testing.T) {
 	}
 }
 
+// What commands say of the files that they have written, or do not find, holds no character that a terminal obeys.
+func TestResults_EscapeControlCharacters(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const name = "r\x1b[2Jn"
+	if err := os.WriteFile(name+".csv", []byte("client,x,y\na,1,0\na,2,1\nb,1,0\nb,2,1\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"init NAME.csv --out NAME.yaml",
+		"init NAME.none",
+		"data info NAME.csv",
+		"data prepare NAME.csv --client client --features x --label y --out NAME.fedpace",
+		"enroll pi --keys NAME.keys --out pi.creds",
+		"enroll --revoke NAME --keys NAME.keys",
+		"certificate --host NAME --keys NAME.keys",
+		"certificate --host here --keys NAME.keys",
+		"doctor --data NAME.none",
+		"man NAME",
+		"plan --config NAME.none",
+		"run --quiet --set train=false --set stop.rounds=1 --out NAME.run",
+		"report NAME.run --out NAME.html",
+		"compare --schedules fixed,dsgd --set train=false --set stop.rounds=1 --out NAME.compared",
+	} {
+		_, printed := played(t, strings.Fields(strings.ReplaceAll(line, "NAME", name))...)
+		if printed == "" && !strings.Contains(line, "--quiet") {
+			t.Errorf("%s says nothing", line)
+		}
+		if strings.Contains(printed, "\x1b") {
+			t.Errorf("%s: %q", line, printed)
+		}
+	}
+}
+
 // A key in the place of a flag is answered by the nearest key and how to write it.
 func TestFlags_KeysOfConfiguration(t *testing.T) {
 	for flag, want := range map[string]string{

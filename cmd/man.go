@@ -12,6 +12,7 @@ import (
 
 	"fedpace/cmd/internal/cli"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/names"
 )
 
 // manCommand makes "fedpace man", which writes a manual page for each command into a folder, its
@@ -38,7 +39,7 @@ func manCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%d pages in %s\n", n, args[0])
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%d pages in %s\n", n, names.Printable(args[0]))
 			return err
 		},
 	}

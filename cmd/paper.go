@@ -17,6 +17,7 @@ import (
 	"fedpace/experiment/run"
 	"fedpace/internal/cputime"
 	"fedpace/internal/human"
+	"fedpace/internal/names"
 	"fedpace/study"
 	"fedpace/study/paper"
 )
@@ -266,6 +267,6 @@ func results(w io.Writer, dir string, curves []paper.Curve) error {
 	if err := errors.Join(paper.WriteTable4(w, curves), paper.WriteOutcomes(w, curves)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nCurves and figures are in %s.\n", dir)
+	_, err := fmt.Fprintf(w, "\nCurves and figures are in %s.\n", names.Printable(dir))
 	return err
 }

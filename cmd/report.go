@@ -13,6 +13,7 @@ import (
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/report"
 	"fedpace/experiment/ui"
+	"fedpace/internal/names"
 )
 
 // formats lists the formats of a report: the HTML page first, then those of figures.
@@ -49,12 +50,12 @@ alone are one curve, with 95% confidence intervals.`,
 			})
 			// Damaged runs are left out with a note, and the others are shown all the same.
 			for _, d := range e.Damaged {
-				fmt.Fprintf(c.ErrOrStderr(), "%s is left out: %v\n", d.Dir, d.Err)
+				fmt.Fprintf(c.ErrOrStderr(), "%s\n", names.Printable(fmt.Sprintf("%s is left out: %v", d.Dir, d.Err)))
 			}
 			if err != nil || path == "-" {
 				return err
 			}
-			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d runs finished\n", path, e.Finished, e.Runs)
+			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d runs finished\n", names.Printable(path), e.Finished, e.Runs)
 			return err
 		},
 	}

@@ -98,7 +98,7 @@ func (s wouldStart) write(w io.Writer) error {
 		fmt.Fprintf(&lines, "# This run would start the trainer %q.\n", s.Command)
 	}
 	for _, path := range s.Policies {
-		fmt.Fprintf(&lines, "# This run would execute the policy %s.\n", path)
+		fmt.Fprintf(&lines, "# This run would execute the policy %s.\n", names.Printable(path))
 	}
 	_, err := fmt.Fprintf(w, "%s\n%s"+
 		"# Nothing was started, so the model's size and the run's time are not known: --trust starts it.\n",

@@ -15,6 +15,7 @@ import (
 	"fedpace/experiment/policies"
 	"fedpace/experiment/run"
 	"fedpace/internal/human"
+	"fedpace/internal/names"
 )
 
 // verifyCommand makes "fedpace verify", which compares the files of a run with their digests. It
@@ -72,7 +73,8 @@ again. The command exits with 1 if one is not deterministic.`,
 // did to the standard error of c.
 func verifyApp(c *cobra.Command, dir string, loaded *config.Config, trust bool) error {
 	if !trust {
-		fmt.Fprintf(c.ErrOrStderr(), "The app was not played again: --trust executes %s.\n", loaded.Flower.App)
+		fmt.Fprintf(c.ErrOrStderr(), "The app was not played again: --trust executes %s.\n",
+			names.Printable(loaded.Flower.App))
 		return nil
 	}
 	messages, err := run.VerifyApp(c.Context(), dir, loaded)
@@ -102,7 +104,7 @@ func verifyPolicies(c *cobra.Command, dir string, trust bool) error {
 	// Nothing from the folder is executed without the user's consent.
 	if !trust {
 		fmt.Fprintf(c.ErrOrStderr(), "The policies were not asked again: --trust executes %s.\n",
-			strings.Join(policies.Files(&loaded), ", "))
+			names.Printable(strings.Join(policies.Files(&loaded), ", ")))
 		return nil
 	}
 	v, err := policies.Verify(c.Context(), dir, &loaded)

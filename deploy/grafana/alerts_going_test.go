@@ -75,7 +75,7 @@ func TestAlerts_ContinuedRuns(t *testing.T) {
 	var targets []string
 	for name, config := range troubled {
 		at[name] = testport.Held(t)
-		played[name] = startRun(t, fmt.Sprintf("name: %s\nstop: {rounds: 1000000}\nhttp: %q\n%s", name, at[name], config), keys, "run")
+		played[name] = startRun(t, fmt.Sprintf("name: %s\nstop: {rounds: 1000000000}\nhttp: %q\n%s", name, at[name], config), keys, "run")
 		targets = append(targets, at[name])
 	}
 	device := func(run string) *os.Process {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/doctor"
+	"fedpace/internal/names"
 )
 
 // DoctorCommand makes the command "doctor", which checks whether this machine can take part as a
@@ -50,9 +51,9 @@ func examine(c *cobra.Command, config doctor.Config) error {
 		if AsJSON(c) {
 			return
 		}
-		fmt.Fprintf(w, "%-8s %-12s %s\n", f.State, f.Check, f.Text)
+		fmt.Fprintf(w, "%-8s %-12s %s\n", f.State, f.Check, names.Printable(f.Text))
 		if f.Mend != "" {
-			fmt.Fprintf(w, "%22s%s\n", "", f.Mend)
+			fmt.Fprintf(w, "%22s%s\n", "", names.Printable(f.Mend))
 		}
 	})
 	if err == nil && AsJSON(c) {

@@ -92,11 +92,11 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 	_, err := fmt.Fprintf(
 		c.OutOrStdout(),
 		"%s: %s, %s is right; %s\n%s\n",
-		r.Path,
+		names.Printable(r.Path),
 		human.Size(r.Bytes),
 		a.Sum.Algorithm,
 		manner,
-		nextStep(a.Name, r.Path),
+		nextStep(a.Name, names.Printable(r.Path)),
 	)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"fedpace/cmd/internal/cli"
 	"fedpace/data/federated"
 	"fedpace/data/table"
+	"fedpace/internal/names"
 )
 
 // InitCommand makes "fedpace init", which writes the files that an experiment begins with: a
@@ -118,8 +119,9 @@ func (s *source) writeFiles(w, warnings io.Writer, outPath, label, script string
 		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "wrote  %s\n", name)
+		fmt.Fprintf(w, "wrote  %s\n", names.Printable(name))
 	}
+	shown := names.Printable(outPath)
 	// The user should see at once what would be predicted.
 	if proposal.Answer != "" {
 		fmt.Fprintf(w, "%s (init --label COLUMN takes another)\n", proposal.Answer)
@@ -130,21 +132,21 @@ func (s *source) writeFiles(w, warnings io.Writer, outPath, label, script string
 		_, err = fmt.Fprintf(
 			w,
 			"next   correct %s, whose comments say what it lacks; fedpace data info --config %s tries it\n",
-			outPath,
-			outPath,
+			shown,
+			shown,
 		)
 	// Without clients, there is nothing to federate.
 	case proposal.Undealt:
 		// It has the configuration's name, as another configuration may read the table otherwise.
-		dealt := strings.TrimSuffix(filepath.Base(outPath), filepath.Ext(outPath)) + ".fedpace"
+		dealt := strings.TrimSuffix(filepath.Base(shown), filepath.Ext(shown)) + ".fedpace"
 		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one as client in %s, or deal the rows "+
 			"to clients that are made:\n"+
 			"       fedpace data partition --config %s --kind dirichlet --clients 20 --out %s\n"+
-			"       fedpace run --config %s --set data=%s\n", outPath, outPath, dealt, outPath, dealt)
+			"       fedpace run --config %s --set data=%s\n", shown, shown, dealt, shown, dealt)
 	// Everything is there for a run.
 	default:
 		_, err = fmt.Fprintf(w, "next   fedpace run --config %s\n"+
-			"       fedpace compare --config %s --schedules fixed,rounds --seeds 5\n", outPath, outPath)
+			"       fedpace compare --config %s --schedules fixed,rounds --seeds 5\n", shown, shown)
 	}
 	return err
 }

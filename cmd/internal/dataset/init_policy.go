@@ -3,6 +3,7 @@ package dataset
 import (
 	"embed"
 	"errors"
+	"fedpace/internal/names"
 	"fmt"
 	"io"
 	"os"
@@ -70,8 +71,9 @@ func beginPolicy(w io.Writer, kind, file string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	shown := names.Printable(file)
 	// The setting of the configuration is printed with the file in its place.
 	_, err = fmt.Fprintf(w, "wrote  %s\nnext   fedpace run --set '%s'\n",
-		file, strings.ReplaceAll(policyKinds[i].setting, "FILE", file))
+		shown, strings.ReplaceAll(policyKinds[i].setting, "FILE", shown))
 	return err
 }

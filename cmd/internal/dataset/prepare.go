@@ -15,6 +15,7 @@ import (
 	"fedpace/data"
 	"fedpace/data/federated"
 	"fedpace/internal/human"
+	"fedpace/internal/names"
 )
 
 // dataPrepareCommand makes "fedpace data prepare", which keeps a set in a file from which runs
@@ -110,7 +111,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 	w := c.OutOrStdout()
 	// OpenPrepared gives a reason only if it made the file.
 	if reason == "" {
-		fmt.Fprintf(w, "prepared   %s is up to date\n", outPath)
+		fmt.Fprintf(w, "prepared   %s is up to date\n", names.Printable(outPath))
 	} else {
 		// The file was made just now, and its size is worth a line.
 		stat, err := os.Stat(outPath)
@@ -120,7 +121,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 		fmt.Fprintf(
 			w,
 			"prepared   %s, %s in %s (%s)\n",
-			outPath,
+			names.Printable(outPath),
 			human.Size(stat.Size()),
 			human.Seconds(time.Since(begin).Seconds()),
 			reason,
@@ -136,7 +137,7 @@ func (s *source) prepare(c *cobra.Command, args []string, outPath string) error 
 	if stats.Info.Undealt {
 		next = "the set it was made from: fedpace data partition deals it to clients"
 	}
-	_, err = fmt.Fprintf(w, "%suse        %s\n", stats, next)
+	_, err = fmt.Fprintf(w, "%suse        %s\n", stats, names.Printable(next))
 	return err
 }
 

@@ -54,8 +54,10 @@ func (m *Metrics) Handler() http.Handler {
 			m.scrapeInterval = now.Sub(m.lastScrape)
 		}
 		m.lastScrape = now
+		// An answer after the scraper's own timeout reaches nobody.
+		arrived := r.Context().Err() == nil
 		// Another scrape may have closed the channel already.
-		if ended {
+		if ended && arrived {
 			select {
 			case <-m.endScraped:
 			default:
@@ -104,8 +106,12 @@ func (m *Metrics) Close(cause error) error {
 // AwaitScrape waits until a Prometheus has seen how the run ended, or ctx ends. Where one has
 // scraped the run it waits twice as long as it takes from one scrape to the next, for keptTime at
 // most. Where none has yet, a run that failed or diverged is kept until grace after its start, as
-// it may have ended before the first scrape; any other is not kept.
+// it may have ended before the first scrape; any other is not kept. A ctx that has ended before, as
+// that of a run which was stopped, does not shorten the wait.
 func (m *Metrics) AwaitScrape(ctx context.Context, grace time.Duration) {
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
 	m.mu.Lock()
 	// A patience below 0 ends the wait at once.
 	patience := m.patience(grace)

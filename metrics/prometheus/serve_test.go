@@ -15,11 +15,14 @@ import (
 
 // How a run ended is shown until Prometheus has seen it, and nobody waits for anybody else.
 func TestServe_EndWaitsForScrape(t *testing.T) {
-	scrape := func(m *Metrics) {
-		r := httptest.NewRequest("GET", "/metrics", nil)
+	scrapeUntil := func(ctx context.Context, m *Metrics) {
+		r := httptest.NewRequestWithContext(ctx, "GET", "/metrics", nil)
 		r.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", "2")
 		m.Handler().ServeHTTP(httptest.NewRecorder(), r)
 	}
+	scrape := func(m *Metrics) { scrapeUntil(t.Context(), m) }
+	over, stop := context.WithCancel(t.Context())
+	stop()
 	for why, state := range map[error]string{nil: "finished", context.Canceled: "stopped", errors.New("disk full"): "failed", fmt.Errorf("round 3: %w", round.ErrDiverged): "diverged"} {
 		synctest.Test(t, func(t *testing.T) {
 			m := New(&metrics.Run{})
@@ -41,11 +44,16 @@ func TestServe_EndWaitsForScrape(t *testing.T) {
 				t.Errorf("after %v a run is not %s", why, state)
 			}
 			begin = time.Now()
-			if m.AwaitScrape(t.Context(), 0); time.Since(begin) != 6*time.Second { // 2 x 5 + 1 after the last, which was 5 s ago
+			ctx := t.Context()
+			if state == stopped { // the context of a run that was stopped has ended
+				ctx = over
+			}
+			scrapeUntil(over, m) // Prometheus has given it up
+			if m.AwaitScrape(ctx, 0); time.Since(begin) != 11*time.Second { // 2 x 5 + 1 after the last
 				t.Errorf("a Prometheus that is gone is waited for %v", time.Since(begin))
 			}
 			scrape(m)
-			if m.AwaitScrape(t.Context(), 0); time.Since(begin) != 6*time.Second {
+			if m.AwaitScrape(t.Context(), 0); time.Since(begin) != 11*time.Second {
 				t.Error("an end that was seen is waited for")
 			}
 		})

@@ -48,7 +48,7 @@ func TestServe_EndWaitsForScrape(t *testing.T) {
 			if state == stopped { // the context of a run that was stopped has ended
 				ctx = over
 			}
-			scrapeUntil(over, m) // Prometheus has given it up
+			scrapeUntil(over, m)                                            // Prometheus has given it up
 			if m.AwaitScrape(ctx, 0); time.Since(begin) != 11*time.Second { // 2 x 5 + 1 after the last
 				t.Errorf("a Prometheus that is gone is waited for %v", time.Since(begin))
 			}

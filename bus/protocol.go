@@ -32,9 +32,12 @@ const (
 	// ProtocolGroups: with secure aggregation the device takes its steps before it agrees on masks, where rounds
 	// overlap.
 	ProtocolGroups = 10
+	// ProtocolMasks: the device makes the masks of secure aggregation by AES-128, which those of lower versions made
+	// otherwise.
+	ProtocolMasks = 11
 
 	// DeviceProtocol is the version of devices of this program.
-	DeviceProtocol = ProtocolGroups
+	DeviceProtocol = ProtocolMasks
 )
 
 // VersionsDiffer reports whether two programs are of different versions. A program that does not

@@ -137,7 +137,7 @@ func streams(bytes, n int) error {
 	var block [maskBlock]byte
 	var zeros [maskBlock]byte
 	for i := range n {
-		key := make([]byte, keyBytes)
+		key := make([]byte, cipherKeyBytes)
 		key[0] = byte(i)
 		c, err := aes.NewCipher(key)
 		if err != nil {

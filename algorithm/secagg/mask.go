@@ -16,21 +16,26 @@ const (
 )
 
 // mask is the stream of one mask and how it enters. Word i of a mask is the bytes 8i to 8i+7, the lowest
-// first, of AES-256 in counter mode from a counter of zero.
+// first, of AES-128 in counter mode.
 type mask struct {
 	stream    cipher.Stream
 	subtracts bool
 }
 
-// newMask returns the mask that follows from key, which has 32 bytes: the stream of AES-256 in
-// counter mode from counter 0. subtracts says whether the mask is subtracted from an update instead
-// of added. A key must be used for one mask only.
+// cipherKeyBytes is how many bytes of a mask's key are the key of AES-128. The others are the first counter.
+const cipherKeyBytes = 16
+
+// newMask returns the mask that follows from key, which has 32 bytes: the stream of AES-128 in counter mode, with the
+// first 16 bytes as the cipher's key and the others as the first counter. A cipher's key of 128 bits is as hard to
+// find as the X25519 keys that masks follow from. As the first counter is secret, too, an attacker who knows the
+// streams of many masks must try each key on each of them, as for one. subtracts says whether the mask is subtracted
+// from an update instead of added. A key must be used for one mask only.
 func newMask(key []byte, subtracts bool) mask {
-	block, err := aes.NewCipher(key)
+	block, err := aes.NewCipher(key[:cipherKeyBytes])
 	if err != nil {
-		panic("secagg: AES-256 refuses a key of 32 bytes")
+		panic("secagg: AES-128 refuses a key of 16 bytes")
 	}
-	return mask{cipher.NewCTR(block, make([]byte, aes.BlockSize)), subtracts}
+	return mask{cipher.NewCTR(block, key[cipherKeyBytes:]), subtracts}
 }
 
 // addMasks adds masks to words modulo 2^64, or subtracts those that are to be subtracted. It goes through

@@ -53,7 +53,7 @@ func TestEncode_ConversionsOfNegativeNumbers(t *testing.T) {
 // The counter of a mask has 128 bits: the stream goes on behind block 2^32, where a counter of 32 bits
 // repeats or panics.
 func TestMask_CounterBeyond32Bits(t *testing.T) {
-	block, err := aes.NewCipher(make([]byte, keyBytes))
+	block, err := aes.NewCipher(make([]byte, cipherKeyBytes))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,14 +23,14 @@ const (
 
 // Texts that keep one use of a key or signature apart from all others.
 const (
-	contextText   = "fedpace secure aggregation 1"
-	keysText      = "fedpace secure aggregation 1 keys"
-	survivorsText = "fedpace secure aggregation 1 survivors"
-	ringText      = "fedpace secure aggregation 1 ring"
-	seedText      = "fedpace secure aggregation 1 seed"
-	pairText      = "fedpace secure aggregation 1 pair"
-	keyText       = "fedpace secure aggregation 1 key"
-	sealText      = "fedpace secure aggregation 1 seal"
+	contextText   = "fedpace secure aggregation 2"
+	keysText      = "fedpace secure aggregation 2 keys"
+	survivorsText = "fedpace secure aggregation 2 survivors"
+	ringText      = "fedpace secure aggregation 2 ring"
+	seedText      = "fedpace secure aggregation 2 seed"
+	pairText      = "fedpace secure aggregation 2 pair"
+	keyText       = "fedpace secure aggregation 2 key"
+	sealText      = "fedpace secure aggregation 2 seal"
 )
 
 // Context names a round of a run, so that no message of another round counts in it.

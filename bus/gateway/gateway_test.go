@@ -256,9 +256,8 @@ func TestGateway_OldProtocol(t *testing.T) {
 		bus.ProtocolNoise:     "local noise",
 		bus.ProtocolFrozen:    "frozen parameters",
 		bus.ProtocolState:     "compression, or what its clients keep",
-		bus.ProtocolSecure:    "secure aggregation",
-		bus.ProtocolDiscrete:  "noise within secure aggregation",
 		bus.ProtocolTargets:   "scaled targets",
+		bus.ProtocolMasks:     "secure aggregation",
 	} {
 		t.Run(feature, func(t *testing.T) { refuseOldProtocol(t, required, feature) })
 	}

@@ -414,14 +414,10 @@ func (p *peer) checkJoin(m *bus.RawMessage, join *bus.Join) (reason string, err 
 // It is the newest feature of that version: a device of a lower version does not know it.
 func lackingFeature(required uint32) string {
 	switch {
-	case required >= bus.ProtocolGroups:
-		return "secure aggregation in buffered rounds"
+	case required >= bus.ProtocolMasks:
+		return "secure aggregation"
 	case required >= bus.ProtocolTargets:
 		return "scaled targets"
-	case required >= bus.ProtocolDiscrete:
-		return "noise within secure aggregation"
-	case required >= bus.ProtocolSecure:
-		return "secure aggregation"
 	case required >= bus.ProtocolState:
 		return "compression, or what its clients keep"
 	case required >= bus.ProtocolFrozen:

@@ -237,14 +237,10 @@ func protocolFor(config *Config, run *Run, changesSteps bool) uint32 {
 	welcome := config.Welcome
 	// The needs are in the order of their versions, the newest first.
 	switch {
-	case config.Secure != nil && welcome.Secure.GetFreshFactor() > 0:
-		return bus.ProtocolGroups
+	case config.Secure != nil:
+		return bus.ProtocolMasks
 	case len(welcome.Schema.GetTargetMean()) > 0:
 		return bus.ProtocolTargets
-	case config.Secure != nil && welcome.Secure.GetNoiseDeviation() > 0:
-		return bus.ProtocolDiscrete
-	case config.Secure != nil:
-		return bus.ProtocolSecure
 	case run.StateValues > 0 || run.Spec.Compression != "":
 		return bus.ProtocolState
 	case run.Frozen > 0:

@@ -119,7 +119,7 @@ function askEcho() {
 }
 
 const joining = (name) => encode("Join", {
-  name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, protocol: 10, process: self,
+  name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, protocol: 11, process: self,
   fence: fence(name), heedsFences: true,
 });
 

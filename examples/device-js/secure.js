@@ -5,7 +5,7 @@ import {
   createCipheriv, createDecipheriv, createHash, createPrivateKey, createPublicKey, diffieHellman, generateKeyPairSync, hkdfSync, randomBytes, sign, verify,
 } from "node:crypto";
 
-const TEXT = "fedpace secure aggregation 1";
+const TEXT = "fedpace secure aggregation 2";
 const ORDER = 2n ** 252n + 27742317777372353535851937790883648493n; // the field of Shamir's scheme
 const ENTRY = 204, HEADER = 48, SIGNATURE = 64;
 
@@ -55,9 +55,9 @@ export function shareOf(polynomial, index) {
   return polynomial.reduceRight((value, coefficient) => (value * BigInt(index + 1) + coefficient) % ORDER, 0n);
 }
 
-// mask has the words that follow from a key.
+// mask has the words that follow from a key: the cipher's key, then the first counter.
 function mask(key, length) {
-  const stream = createCipheriv("aes-256-ctr", key, Buffer.alloc(16)).update(Buffer.alloc(8 * length));
+  const stream = createCipheriv("aes-128-ctr", key.subarray(0, 16), key.subarray(16)).update(Buffer.alloc(8 * length));
   return BigUint64Array.from({ length }, (_, i) => stream.readBigUInt64LE(8 * i));
 }
 

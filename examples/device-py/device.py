@@ -90,7 +90,7 @@ class Device:
 
     def joining(self, run):
         """Returns the message with which the device joins a run."""
-        return proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=10, process=PROCESS,
+        return proto.Join(name="a Python device", kernel="python", samples=sgd.SAMPLES, protocol=11, process=PROCESS,
                           fence=self.fence(run), heeds_fences=True)
 
     async def join(self, run):

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-TEXT = b"fedpace secure aggregation 1"
+TEXT = b"fedpace secure aggregation 2"
 ORDER = 2**252 + 27742317777372353535851937790883648493  # the field of Shamir's scheme
 ENTRY = struct.Struct("<IQ32s32s32s32s64s")  # client, weight, identity, mask key, share key, commitment, signature
 TERMS = struct.Struct("<IIII32s")  # the terms with these names, context
@@ -58,8 +58,8 @@ def private_mask_key(secret):
 
 
 def mask(key, length):
-    """The words of the mask of a key."""
-    stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor().update(bytes(8 * length))
+    """The words of the mask of a key: the cipher's key, then the first counter."""
+    stream = Cipher(algorithms.AES128(key[:16]), modes.CTR(key[16:])).encryptor().update(bytes(8 * length))
     return np.frombuffer(stream, "<u8")
 
 

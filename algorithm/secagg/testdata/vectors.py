@@ -154,7 +154,7 @@ def refused_by(i, members, roster, inbox, survivors):
         "it is of another round": flipped(16),
         "its last entry is cut": roster[:-1],
         "it lacks the device": header + b"".join(entries[:i] + entries[i + 1 :]),
-        "it has another weight of the device": replaced(i, signed(i, 3 * i + 1, i)),
+        "it has another weight of the device": replaced(i, signed(i, 3 * i + 1, i + 2)),
         "two clients are out of order": header + b"".join(entries[:3] + [entries[4], entries[3]] + entries[5:]),
         "a client is in it twice": header + b"".join(entries + entries[8:]),
         "an identity is in it twice": header + b"".join(entries + [signed(8, 1000, 1)]),
@@ -193,7 +193,8 @@ def refused_by(i, members, roster, inbox, survivors):
 
 def main():
     found, members = play()
-    of = 1
+    # One of the first two survivors, which some of the payloads leave out or leave alone.
+    of = next(i for i in SURVIVORS[:2] if SILENT in members[i].neighbours)
     payloads = found["roster"], found["members"][of]["inbox"], found["survivors"]
     roster, inbox, survivors = (bytes.fromhex(x) for x in payloads)
     found |= {"cuts": cuts(), "taken": taken_by(of, members, inbox, survivors)}

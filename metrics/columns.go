@@ -359,6 +359,23 @@ var Columns = []Column{
 		Field: func(r *round.Report) any { return &r.Secure.Recovery },
 	},
 	{
+		Name:  Secure + "keys_seconds",
+		Help:  "virtual time of the stage of keys, which is the first part of secure_setup_seconds; shares are the rest",
+		Unit:  "s",
+		Tag:   "secure/keys_seconds",
+		Title: "Secure aggregation: time of keys",
+		Field: func(r *round.Report) any { return &r.Secure.Keys },
+	},
+	{
+		Name: Secure + "survivors_seconds",
+		Help: "virtual time of the stage of survivors, which is the first part of secure_recovery_seconds; revealed " +
+			"shares are the rest",
+		Unit:  "s",
+		Tag:   "secure/survivors_seconds",
+		Title: "Secure aggregation: time of survivors",
+		Field: func(r *round.Report) any { return &r.Secure.Survivors },
+	},
+	{
 		Name: Secure + "bytes",
 		Help: "bytes that secure aggregation adds to the round, of all clients both ways",
 		Unit: "bytes",

@@ -84,6 +84,10 @@ type SecureReport struct {
 	// and recovery; where sites add up, in the own round that took longest.
 	Setup    Time
 	Recovery Time
+	// Keys is the part of Setup in the stage of keys, and Survivors that of Recovery in the stage of survivors; where
+	// sites add up, each in the own round in which it took longest.
+	Keys      Time
+	Survivors Time
 	// Bytes are those that the stages and the words of 64 bits add to the round, in all.
 	Bytes int64
 }
@@ -305,6 +309,7 @@ func (m *Machine) exchangeSecrets(start Time, workBefore func(*SecureMember) Tim
 		done:       noteEnd,
 	})
 	count := m.endLate(ends, keysEnd, func(member *SecureMember) { member.SentKeys = true })
+	m.round.Secure.Keys = max(m.round.Secure.Keys, keysEnd-start)
 	m.round.Secure.Bytes += int64(count) * secure.config.Bytes[keysStage]
 	// With too few members the round cannot hide single updates, or a member has too few others to recover
 	// its secrets, so the round is refused.
@@ -736,6 +741,7 @@ func (m *Machine) simulateRecovery() (end Time, failed bool) {
 	r := &m.round.Secure
 	// Of several sites the longest recovery counts.
 	r.Recovery = max(r.Recovery, end-m.now)
+	r.Survivors = max(r.Survivors, signedAt-m.now)
 	// Those that have uploaded sign, and those that have signed reveal shares.
 	r.Bytes += int64(uploaded) * secure.config.Bytes[survivorsStage]
 	r.Bytes += int64(signers) * secure.config.Bytes[recoveryStage]

@@ -134,6 +134,8 @@ func TestSecure_TimingOfSites(t *testing.T) {
 				want.unrecovered += e.unrecovered
 				want.setup = max(want.setup, e.setup)
 				want.recovery = max(want.recovery, e.recovery)
+				want.keys = max(want.keys, e.keys)
+				want.signing = max(want.signing, e.signing)
 				left = uploaders(own, e)
 				last := number == len(played[site])-1
 				if over := len(left) == 0 || number == rounds-1; over != last {

@@ -48,7 +48,7 @@ type expectedRound struct {
 	end                                   Time
 	accepted, dropped, refused, cancelled int
 	members, recovered, unrecovered       int
-	setup, recovery                       Time
+	setup, recovery, keys, signing        Time
 }
 
 // simulated plays a round stage by stage and member by member, as the protocol is described, without the machine's
@@ -75,6 +75,7 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound, ends []Time
 			ring = append(ring, i)
 		}
 	}
+	e.keys = keysEnd
 	if len(ring) < terms.Minimum || len(ring) <= terms.Threshold {
 		e.cancelled = len(ring)
 		e.unrecovered = 1
@@ -164,6 +165,7 @@ func simulated(cohort []drawnClient, terms Secure) (e expectedRound, ends []Time
 			signed[i] = true
 		}
 	}
+	e.signing = signedAt - closed
 	fail := func(at Time) (expectedRound, []Time) {
 		e.end = at
 		e.recovery = at - closed
@@ -256,6 +258,8 @@ func reportedRound(r Report) expectedRound {
 		unrecovered: r.Secure.Unrecovered,
 		setup:       r.Secure.Setup,
 		recovery:    r.Secure.Recovery,
+		keys:        r.Secure.Keys,
+		signing:     r.Secure.Survivors,
 	}
 }
 

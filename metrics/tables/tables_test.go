@@ -96,6 +96,8 @@ type row struct {
 	Unrecovered    int32    `parquet:"secure_unrecovered"`
 	Setup          float64  `parquet:"secure_setup_seconds"`
 	Recovery       float64  `parquet:"secure_recovery_seconds"`
+	Keys           float64  `parquet:"secure_keys_seconds"`
+	Survivors      float64  `parquet:"secure_survivors_seconds"`
 	SecureBytes    float64  `parquet:"secure_bytes"`
 }
 

@@ -130,8 +130,7 @@ func (c *Config) checkSecure() error {
 	batteries := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
 	attackers := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Attack != nil })
 	hasDevices := len(c.Devices.Names) > 0
-	// Devices that are drawn may fill the places of the simulated clients that a group needs.
-	drawsBeside := c.DrawsDevices() && !c.DevicesAlone()
+	cohortForGroups := c.cohortForGroups(bufferSize)
 	// Each row is a setting that masks do not allow, with the reason and a remedy.
 	for _, conflict := range []struct {
 		refused      bool
@@ -150,8 +149,9 @@ func (c *Config) checkSecure() error {
 			"%d shows single updates: a sum hides those of three or more (raise it)", bufferSize)},
 		{isBuffered && bufferSize > c.Cohort, "close.n", fmt.Sprintf("%d clients wait for each other, and cohort has "+
 			"%d at work (lower it, or raise cohort)", bufferSize, c.Cohort)},
-		{isBuffered && drawsBeside, "devices.include", "has devices that are drawn with simulated clients, and too few " +
-			"of either may be at work for a group that masks its updates (set every_round)"},
+		{isBuffered && c.Cohort < cohortForGroups, "cohort", fmt.Sprintf("%d clients and devices are drawn, and groups of "+
+			"%d may have too few of either (raise it to %d, or set devices.include: every_round)",
+			c.Cohort, bufferSize, cohortForGroups)},
 		{closing.HasGrace(c.Close), "close.grace", "keeps a round open for updates whose number is not known when " +
 			"masks are made (remove it)"},
 		{closing.UsesLate(c.Late), "late", "counts an update in another round than that of its masks (set drop)"},
@@ -179,6 +179,22 @@ func (c *Config) checkSecure() error {
 		}
 	}
 	return nil
+}
+
+// cohortForGroups returns the smallest cohort of simulated clients and devices, drawn together, of which n or more can
+// always make a group where rounds overlap. Devices mask their updates among each other, so they wait until they are
+// enough, one less than that at most, and n simulated clients must have places beside those that wait. It returns 0
+// where devices are not drawn with simulated clients.
+func (c *Config) cohortForGroups(n int) int {
+	if !c.DrawsDevices() || c.DevicesAlone() {
+		return 0
+	}
+	plan, err := c.SecurePlan(min(n, len(c.Devices.Names)))
+	// Terms that cannot work are refused with their own reason.
+	if err != nil {
+		return 0
+	}
+	return n + plan.FewestMembers() - 1
 }
 
 // needsOnlySum reports whether algorithm a needs nothing of a round but the weighted sum of its updates,

@@ -13,7 +13,7 @@ func TestSecureAggregation_Refusals(t *testing.T) {
 		{"compress=top_k", "compress", "mask covers every word"},
 		{"close={rule: buffered, n: 1}", "close.n", "shows single updates"},
 		{"close={rule: buffered, n: 21}", "close.n", "cohort has 20 at work"},
-		{"close={rule: buffered, n: 8}; devices={names: [a, b, c], include: sampled}", "devices.include", "drawn with simulated"},
+		{"close={rule: buffered, n: 19}; devices={names: [a, b, c], include: sampled}", "cohort", "raise it to 21"},
 		{"aggregate.weights=taken", "aggregate.weights", "not fixed before"},
 		{"aggregate.algorithm=fednova", "aggregate.algorithm", "more of a client than a weighted sum"},
 		{"network.server_upload_mbps=100", "network", "shares a link"},

@@ -58,6 +58,10 @@ func (t Terms) Validate() error {
 // no two such sets.
 func (t Terms) Quorum(n int) int { return (n+t.Colluders)/2 + 1 }
 
+// FewestMembers returns the smallest number of members with which a round can be recovered: each has Threshold others
+// that hold shares of its secrets, and as many as Minimum survive.
+func (t Terms) FewestMembers() int { return max(t.Minimum, t.Threshold+1) }
+
 // Shift returns the smallest s for which 2^s is at least total, the weight of all members together.
 // A member of weight W then adds W·2^-s times its difference from the model, and all members
 // together add at most the difference's bound.

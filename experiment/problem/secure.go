@@ -172,7 +172,7 @@ func (p *Problem) secureTerms(plan *secagg.Plan) *round.Secure {
 	}
 	// With fewer the devices of a group could not recover their sum.
 	if devices := &p.Secure.Devices; devices.Members > 0 {
-		r.DeviceMinimum = max(devices.Minimum, devices.Threshold+1)
+		r.DeviceMinimum = devices.FewestMembers()
 	}
 	// The machine counts bytes of both directions, for each member that finishes the stage.
 	for i, x := range p.Secure.Stages.Exchanges {
@@ -255,10 +255,9 @@ func (p *Problem) AboutSecure() string {
 }
 
 // secureCosts says in sentences how many seconds and bytes each part of secure aggregation adds to a
-// client's task, on the mean over the fleet, beside what the task takes without it. It is empty where only
-// real devices take part, of whose links nothing is known.
+// client's task, on the mean over the fleet, beside what the task takes without it, and how that grows with the number
+// of clients. It is empty where only real devices take part, of whose links nothing is known.
 func (p *Problem) secureCosts() string {
-	stages := &p.Secure.Stages
 	// A plain update is as large as the model; a masked one has 64 bits for each value.
 	plain, err := p.Fleet.Mean(p.InitialSteps(), fleet.SameBits(p.Bits.Down))
 	masked, maskedErr := p.Fleet.Mean(0, p.Bits)
@@ -266,32 +265,74 @@ func (p *Problem) secureCosts() string {
 		return ""
 	}
 	const second = 1e9
-	totalNs := 0.0
-	totalBytes := int64(0)
-	text := " It adds to a client with a mean link: "
-	add := func(name string, ns float64, bytes int64) {
-		totalNs += ns
-		totalBytes += bytes
-		text += fmt.Sprintf("%s %.3g s and %s", name, ns/second, human.Size(bytes))
+	longerUploadNs := float64(masked.Upload - plain.Upload)
+	costs, err := p.stageCosts(&p.Secure.Stages, longerUploadNs)
+	if err != nil {
+		return ""
 	}
-	names := [fleet.SecureStages]string{"keys", ", shares", ", survivors", ", recovery"}
+	text := " It adds to a client with a mean link: "
+	for i, cost := range costs {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s %.3g s and %s", cost.name, cost.ns/second, human.Size(cost.bytes))
+	}
+	ns, bytes := totalCost(costs)
+	text += fmt.Sprintf(". That is %.3g s and %s beside the %.3g s of a task of %d steps, and does not shrink "+
+		"with K.", ns/second, human.Size(bytes), float64(plain.Total())/second, p.InitialSteps())
+	// The terms of many more clients may be refused, and then nothing is said of them.
+	const growth = 10
+	grown, err := p.Config.SecurePlan(growth * p.Secure.Plan.Members)
+	if err != nil {
+		return text
+	}
+	grownStages := stagesOf(&p.Config.Secure, grown)
+	costs, err = p.stageCosts(&grownStages, longerUploadNs)
+	if err != nil {
+		return text
+	}
+	ns, bytes = totalCost(costs)
+	return text + fmt.Sprintf(" With %d times the clients it is %.3g s and %s, with %d neighbours.",
+		growth, ns/second, human.Size(bytes), grown.Neighbours)
+}
+
+// stageCost is what a part of secure aggregation adds to a client's task, with the part's name for people.
+type stageCost struct {
+	name  string
+	ns    float64
+	bytes int64
+}
+
+// stageCosts returns what each part of secure aggregation adds to a client's task, on the mean over the fleet, in the
+// order of a round. longerUploadNs is by how much longer a masked update's upload takes than a plain one's.
+func (p *Problem) stageCosts(stages *fleet.Stages, longerUploadNs float64) (costs []stageCost, err error) {
+	names := [fleet.SecureStages]string{"keys", "shares", "survivors", "recovery"}
 	for i, exchange := range stages.Exchanges {
 		// The masked upload comes between the first two stages and the last two.
 		if i == fleet.SecureStages/2 {
 			words := float64(p.Bits.Up) / 64
-			add(", masks", words*stages.WordNanoseconds, 0)
-			add(", words of 64 bits", float64(masked.Upload-plain.Upload), (p.Bits.Up-p.Bits.Down)/8)
+			costs = append(costs,
+				stageCost{"masks", words * stages.WordNanoseconds, 0},
+				stageCost{"words of 64 bits", longerUploadNs, (p.Bits.Up - p.Bits.Down) / 8},
+			)
 		}
 		d, err := p.Fleet.Mean(0, exchange.Bits)
 		if err != nil {
-			return text
+			return nil, err
 		}
-		bytes := (exchange.Bits.Down + exchange.Bits.Up) / 8
-		add(names[i], float64(d.Download+d.Upload+exchange.Compute), bytes)
+		ns := float64(d.Download + d.Upload + exchange.Compute)
+		costs = append(costs, stageCost{names[i], ns, (exchange.Bits.Down + exchange.Bits.Up) / 8})
 	}
-	taskNs := float64(plain.Total())
-	return text + fmt.Sprintf(". That is %.3g s and %s beside the %.3g s of a task of %d steps, and does not shrink "+
-		"with K.", totalNs/second, human.Size(totalBytes), taskNs/second, p.InitialSteps())
+	return costs, nil
+}
+
+// totalCost returns the sums over all parts.
+func totalCost(costs []stageCost) (ns float64, bytes int64) {
+	for _, cost := range costs {
+		ns += cost.ns
+		bytes += cost.bytes
+	}
+	return ns, bytes
 }
 
 // probability returns a small probability in words, as a power of two, rounded up.

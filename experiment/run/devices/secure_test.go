@@ -24,13 +24,20 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // secureDevices are real devices of a run with secure aggregation, in this process. They note what
 // they add up before it is masked.
 type secureDevices struct {
-	url string
-	all sync.WaitGroup
+	// ids are the devices, and url the server to which they connect, but those that site matches to siteURL.
+	ids     []string
+	url     string
+	site    func(id string) bool
+	siteURL string
+	// creds are the paths of the devices' credentials, none where the server asks for none.
+	creds map[string]string
+	all   sync.WaitGroup
 
 	mu sync.Mutex
 	// words has by round and device the weighted update, from the device's last attempt.
@@ -64,7 +71,17 @@ func (d *secureDevices) start(ctx context.Context, t *testing.T, id string) {
 				d.start(all, t, id)
 			}
 		}()
-		conn, err := natsconn.Connect(ctx, natsconn.Config{URL: d.url, Name: id, Await: true, Slow: true})
+		url := d.url
+		if d.site != nil && d.site(id) {
+			url = d.siteURL
+		}
+		conn, err := natsconn.Connect(ctx, natsconn.Config{
+			URL:   url,
+			Name:  id,
+			Creds: d.creds[id],
+			Await: true,
+			Slow:  true,
+		})
 		if err != nil {
 			return
 		}
@@ -119,6 +136,7 @@ func secureRun(t *testing.T, sets ...string) (run.Options, config.Config, *secur
 		"devices.liveness_seconds=2", "http=", "checkpoint.seconds=1000",
 	}, sets...)...)
 	d := &secureDevices{
+		ids:     deviceIDs,
 		url:     o.NATS.URL,
 		words:   map[int]map[string][]uint64{},
 		weights: map[int]map[string]uint64{},
@@ -145,7 +163,7 @@ func (d *secureDevices) expectModels(t *testing.T, models map[int][]float32, sur
 	}
 	weightOfAll := d.weightOfAll
 	if weightOfAll == 0 {
-		weightOfAll = math.Ldexp(1, secagg.Shift(uint64(len(deviceIDs)+clients)))
+		weightOfAll = math.Ldexp(1, secagg.Shift(uint64(len(d.ids)+clients)))
 	}
 	for number := 1; number <= last; number++ {
 		sum := make([]int64, len(x))
@@ -183,7 +201,7 @@ func (d *secureDevices) played(t *testing.T, o run.Options, c config.Config, pla
 	ctx, stop := context.WithCancel(t.Context())
 	defer d.all.Wait()
 	defer stop()
-	for _, id := range deviceIDs {
+	for _, id := range d.ids {
 		if id != "d8" || d.others == nil {
 			d.start(ctx, t, id)
 			continue
@@ -385,12 +403,21 @@ func stoppedInRecovery(t *testing.T) map[int][]float32 {
 }
 
 // The coordinator stops in round 2 at each stage and goes on from its checkpoint: the model has the
-// bits of a run that never stopped.
+// bits of a run that never stopped, also with simulated clients beside the devices.
 func TestSecure_CoordinatorStopsAtEachStage(t *testing.T) {
 	t.Parallel()
 	for _, stage := range secureStages {
 		t.Run(stage.String(), func(t *testing.T) {
 			o, c, d := secureRun(t)
+			d.expectStopped(t, o, c, stage, func(int) []string { return deviceIDs })
+		})
+		// The other stages are those of devices alone but for the sum.
+		if stage != bus.StageRecovery && !slow.On() {
+			continue
+		}
+		t.Run("mixed, "+stage.String(), func(t *testing.T) {
+			o, c, d := secureRun(t, "clients=8", "cohort=8", "devices.robust=false", "devices.clip=null")
+			d.simulated = newSimulatedClients(t, c)
 			d.expectStopped(t, o, c, stage, func(int) []string { return deviceIDs })
 		})
 	}
@@ -517,8 +544,20 @@ func TestSecure_SimulatedClientsBesideDevices(t *testing.T) {
 // without masks.
 func TestSecure_BufferedClientsBesideDevices(t *testing.T) {
 	t.Parallel()
-	o, c, d := secureRun(t, "clients=30", "cohort=10", "devices.robust=false", "devices.clip=null",
-		"close={rule: buffered, n: 8}", "stop.rounds=12")
+	// Devices that are drawn with the clients are a few of the cohort.
+	for include, cohort := range map[string]int{"every_round": 10, "sampled": 16} {
+		t.Run(include, func(t *testing.T) {
+			t.Parallel()
+			expectMixedGroups(t, "devices.include="+include, fmt.Sprint("cohort=", cohort))
+		})
+	}
+}
+
+// expectMixedGroups plays a run of thirty simulated clients and eight devices with these settings, in groups of eight.
+func expectMixedGroups(t *testing.T, sets ...string) {
+	t.Helper()
+	o, c, d := secureRun(t, append(sets, "clients=30", "devices.robust=false", "devices.clip=null",
+		"close={rule: buffered, n: 8}", "stop.rounds=12")...)
 	d.weightOfAll = math.Ldexp(1, secagg.Shift(8*1024))
 	clients := newSimulatedClients(t, c)
 	d.simulated = clients

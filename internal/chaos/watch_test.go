@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"fedpace/bus"
 )
 
 // watcher sees the tasks that coordinators send over the servers of a test: it is
@@ -41,16 +43,19 @@ func watch(t testing.TB, servers ...*natsServer) *watcher {
 	return w
 }
 
-// tasks waits until n more tasks were sent than have been seen so far, or the run
+// tasks waits until n more tasks, or a few more, were sent than have been seen so far, or the run
 // of that process is over.
 func (w *watcher) tasks(n int, run *process) {
 	w.t.Helper()
 	for len(w.seen) > 0 {
 		<-w.seen
 	}
-	for end := time.After(patience); n > 0; n-- {
+	for end := time.After(patience); n > 0; {
 		select {
-		case <-w.seen:
+		case m := <-w.seen:
+			for range bus.SplitTasks(m.Data) { // the tasks of one moment and host come together
+				n--
+			}
 		case <-run.done:
 			return
 		case <-end:

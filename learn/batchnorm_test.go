@@ -10,6 +10,7 @@ import (
 
 	_ "fedpace/internal/testkit/testseed"
 	"fedpace/learn/internal/kernel"
+	"fedpace/learn/metric"
 )
 
 // normed is a batch norm of two features, and an output that is their sum.
@@ -65,6 +66,39 @@ func TestBatchNorm_EvaluationByHand(t *testing.T) {
 	}
 	if !slices.Equal(params, normedParams()) {
 		t.Errorf("an evaluation left %v", params)
+	}
+}
+
+// An evaluation keeps the outputs of all blocks in the order of the samples, and measures absolute errors in
+// the unit of the user's data, as that of a model without a batch norm does.
+func TestBatchNorm_EvaluationKeepsOutcomes(t *testing.T) {
+	m := parse(t, normed)
+	const samples = 40
+	b := &Batch{N: samples, Units: []float64{10}, Outcomes: new(metric.Outcomes)}
+	var want []float32
+	for i := range samples {
+		// The running values make i of the first feature, and 0.5 of the second.
+		b.X = append(b.X, 10+2*float32(i), 20)
+		b.Targets = append(b.Targets, 0)
+		want = append(want, float32(i)+0.5)
+	}
+	scores := make([]Score, 1)
+	if _, err := m.NewWorkspace(samples, here()).Evaluate(normedParams(), b, scores); err != nil {
+		t.Fatal(err)
+	}
+	got := b.Outcomes.Outputs
+	if len(got) != samples || b.Outcomes.Width != 1 {
+		t.Fatalf("%d outputs in rows of %d, want %d in rows of 1", len(got), b.Outcomes.Width, samples)
+	}
+	sum := 0.0
+	for i, y := range want {
+		sum += float64(y)
+		if math.Abs(float64(got[i]-y)) > 1e-3 {
+			t.Errorf("output %d is %v, want %v", i, got[i], y)
+		}
+	}
+	if math.Abs(scores[0].Sum-10*sum) > 1e-2*sum || scores[0].Weight != samples {
+		t.Errorf("the absolute errors are %v, want %v", scores[0], 10*sum)
 	}
 }
 

@@ -62,14 +62,16 @@ type Batch struct {
 // whole returns the number of samples of the minibatch that b is, or of which b is a part.
 func (b *Batch) whole() int { return max(b.total, b.N) }
 
-// part returns n samples of the minibatch, from number first on, as a batch that shares memory with b.
-// samples says what the model reads.
+// part returns n samples of the minibatch, from number first on, as a batch that shares memory with b. An
+// evaluation of it adds to the outcomes of b. samples says what the model reads.
 func (b *Batch) part(samples Samples, first, n int) Batch {
 	batch := Batch{
-		N:     n,
-		Seed:  b.Seed,
-		first: first,
-		total: b.N,
+		N:        n,
+		Units:    b.Units,
+		Outcomes: b.Outcomes,
+		Seed:     b.Seed,
+		first:    first,
+		total:    b.N,
 	}
 	if samples.Targets > 0 {
 		batch.Targets = b.Targets[first*samples.Targets:][:n*samples.Targets]

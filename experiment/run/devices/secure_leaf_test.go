@@ -88,7 +88,8 @@ func TestSecure_DevicesBehindLeafNode(t *testing.T) {
 	for name, closing := range map[string]string{"all": "close=all", "buffered": "close={rule: buffered, n: 6}"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, c, d := secureRun(t, namesOf(count), closing, "stop.rounds=6")
+			// The others are no less alive on a slow machine.
+			o, c, d := secureRun(t, namesOf(count), closing, "stop.rounds=6", "devices.liveness_seconds=6")
 			manyDevices(t, count, &o, d)
 			if name == "buffered" {
 				d.weightOfAll = math.Ldexp(1, secagg.Shift(6*1024))

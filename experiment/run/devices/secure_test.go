@@ -548,17 +548,26 @@ func TestSecure_BufferedClientsBesideDevices(t *testing.T) {
 	for include, cohort := range map[string]int{"every_round": 10, "sampled": 16} {
 		t.Run(include, func(t *testing.T) {
 			t.Parallel()
-			expectMixedGroups(t, "devices.include="+include, fmt.Sprint("cohort=", cohort))
+			expectMixed(t, 8*1024, 1, "devices.include="+include, fmt.Sprint("cohort=", cohort), "close={rule: buffered, n: 8}")
 		})
 	}
 }
 
-// expectMixedGroups plays a run of thirty simulated clients and eight devices with these settings, in groups of eight.
-func expectMixedGroups(t *testing.T, sets ...string) {
+// In rounds of all that are drawn, devices mask among each other where a sum hides them, and else take no part.
+func TestSecure_DrawnDevicesBesideClients(t *testing.T) {
+	t.Parallel()
+	// With this seed some rounds, and not the first, draw fewer than three devices.
+	expectMixed(t, 12*1024, 1024, "devices.include=sampled", "cohort=12", "seed=2")
+}
+
+// expectMixed plays a run of thirty simulated clients and eight devices with these settings. A new update of a
+// simulated client has the weight 1,024 of the given weight of all, and factor makes a device's weight one of the same
+// unit.
+func expectMixed(t *testing.T, weightOfAll, factor uint64, sets ...string) {
 	t.Helper()
-	o, c, d := secureRun(t, append(sets, "clients=30", "devices.robust=false", "devices.clip=null",
-		"close={rule: buffered, n: 8}", "stop.rounds=12")...)
-	d.weightOfAll = math.Ldexp(1, secagg.Shift(8*1024))
+	o, c, d := secureRun(t, append(sets, "clients=30", "devices.robust=false", "devices.clip=null", "stop.rounds=12",
+		"devices.liveness_seconds=20")...)
+	d.weightOfAll = math.Ldexp(1, secagg.Shift(weightOfAll))
 	clients := newSimulatedClients(t, c)
 	d.simulated = clients
 	models := d.played(t, o, c, func(o run.Options) error {
@@ -582,7 +591,7 @@ func expectMixedGroups(t *testing.T, sets ...string) {
 			t.Errorf("in round %d %d devices mask among each other", number, n)
 		}
 		for _, id := range devices {
-			weight += d.weights[number][id]
+			weight += factor * d.weights[number][id]
 			for i, word := range d.words[number][id] {
 				sum[i] += int64(word)
 			}

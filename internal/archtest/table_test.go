@@ -154,7 +154,7 @@ study/choice: internal/statistics
 study/...: internal/portable/exact internal/regular learn/metric internal/tasks actors/fleet data/federated learn coordinator/... config experiment/convex experiment/folder experiment/forecast
 	experiment/problem experiment/run study study/choice internal/atomicfile internal/table internal/human internal/statistics metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
-study/plan: actors/fleet algorithm/combine coordinator/closing learn/metric coordinator/round coordinator/schedule config experiment/folder experiment/forecast
+study/plan: actors/fleet algorithm/combine coordinator/closing learn/metric coordinator/round coordinator/schedule config experiment/folder experiment/forecast experiment/problem
 	study study/choice internal/human internal/statistics internal/table metrics metrics/figure metrics/page golang.org/x/sync/errgroup
 study/validation: config experiment/folder experiment/run internal/robust internal/statistics internal/table learn/metric metrics/figure study study/plan
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"html"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -548,5 +550,40 @@ func TestSimulated_DeviceRule(t *testing.T) {
 		if !reflect.DeepEqual(s.Aggregate.Combine, x.want) {
 			t.Errorf("%v: the rule is %+v, want %+v", x.sets, s.Aggregate.Combine, x.want)
 		}
+	}
+}
+
+// A cohort that is left to the data (cohort: fit) is a number of clients before settings are made of it: a tenth, but
+// ten at least. Half of it is tried, too, and no setting has a cohort of 0.
+func TestPlan_FitsCohort(t *testing.T) {
+	t.Parallel()
+	table := filepath.Join(t.TempDir(), "t.csv")
+	var rows strings.Builder
+	rows.WriteString("client,x,y\n")
+	for i := range 240 {
+		fmt.Fprintf(&rows, "c%d,%d,%d\n", i%24, i, i%2)
+	}
+	if err := os.WriteFile(table, []byte(rows.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := made(t, Request{
+		Sets: []string{
+			"task=custom", "model=linear", "data={path: " + table + ", client: client, features: [x], label: y}",
+			"schedule.k=fixed", "schedule.k0=4", "schedule.eta0=0.1", "stop.rounds=6",
+			"compute.seconds_per_step=0.01", "network.download_mbps=20", "network.upload_mbps=5", "cohort=fit", "stop.accepted=30",
+		},
+		Schedules: []string{"fixed"},
+		Goal:      Updates,
+		Draws:     19,
+	}, t.TempDir())
+	cohorts := map[int]bool{}
+	for _, s := range p.Settings {
+		cohorts[s.config.Cohort] = true
+		if s.real.Cohort != s.config.Cohort {
+			t.Errorf("%s: a cohort of %d, simulated with %d", s.Name, s.real.Cohort, s.config.Cohort)
+		}
+	}
+	if want := map[int]bool{5: true, 10: true}; !maps.Equal(cohorts, want) {
+		t.Errorf("cohorts %v, want %v", cohorts, want)
 	}
 }

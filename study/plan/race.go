@@ -278,10 +278,9 @@ func (r *race) conclude() error {
 	for _, standing := range p.outcome.Standings {
 		s := p.trainedSettings[standing.Setting]
 		s.Trained = s.outcome()
-		s.Trained.Seeds = p.request.Seeds
 		s.Trained.cells = r.cells[s]
 		s.Trained.tails = r.tails[s][heat]
-		s.Trained.Tail = statistics.EstimateMean(s.Trained.tails)
+		s.Trained.summarize(p.quality.Name, p.request.Seeds)
 		s.Trained.Diverged = s.Trained.Seeds - s.Trained.Tail.N
 		s.Trained.Standing = standing
 	}

@@ -70,6 +70,11 @@ func TestRace_AnswersInFiveLines(t *testing.T) {
 	if !strings.Contains(lines[0], "told apart.") || !strings.Contains(lines[4], "of 6 settings, all of them timed, 6 to ") {
 		t.Errorf("%s\n%s", lines[0], lines[4])
 	}
+	for _, s := range p.Settings {
+		if s.Trained != nil && s.Trained.Bytes.Mean <= 0 {
+			t.Errorf("%s: the runs have %v bytes in the mean", s.Name, s.Trained.Bytes)
+		}
+	}
 	var page strings.Builder
 	if err := p.WriteHTML(&page); err != nil || !strings.Contains(page.String(), "How sure: by 2 seeds") {
 		t.Errorf("the page lacks the answer: %v", err)

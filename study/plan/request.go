@@ -15,6 +15,7 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/forecast"
+	"fedpace/experiment/problem"
 	"fedpace/study"
 	"fedpace/study/choice"
 )
@@ -227,6 +228,9 @@ func (q *Request) configured(ctx context.Context) (*Setting, error) {
 	if err := q.check(&s.real); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
+	if err := q.fitCohort(&s.real); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
 	s.config, err = Simulated(s.real)
 	if err != nil {
 		return nil, err
@@ -245,6 +249,23 @@ func (q *Request) configured(ctx context.Context) (*Setting, error) {
 	q.stopAtSeconds(&s.real)
 	q.stopAtSeconds(&s.config)
 	return s, nil
+}
+
+// fitCohort settles a cohort that the configuration c leaves to its data (cohort: fit), in c and, as a key, in the
+// request: the grid is about a number of clients. Real devices alone have a cohort of all of them (see [Simulated]).
+func (q *Request) fitCohort(c *config.Config) error {
+	if c.Cohort > 0 || c.DevicesAlone() {
+		return nil
+	}
+	clients := *c
+	clients.Devices = config.Demonstration().Devices
+	resolved, err := problem.Resolve(clients)
+	if err != nil {
+		return err
+	}
+	c.Cohort = resolved.Cohort
+	q.Sets = append(slices.Clone(q.Sets), fmt.Sprintf("cohort=%d", c.Cohort))
+	return nil
 }
 
 // fillDefaults fills in the schedules and grids that the request does not give, from the setting

@@ -215,7 +215,7 @@ func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 		if slices.ContainsFunc(sets, func(set string) bool { return strings.HasPrefix(set, "trainer") }) {
 			modelLine = "# the trainer"
 		}
-		proposed, err := dataset.Propose(table, "", modelLine, federated.Options{Seed: 1})
+		proposed, err := dataset.Propose(table, dataset.Named{}, modelLine, federated.Options{Seed: 1})
 		if err != nil {
 			return config.Config{}, err
 		}

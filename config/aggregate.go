@@ -69,7 +69,7 @@ func (c *Config) UnguardedReason() string {
 	case c.Aggregate.Clip != nil || c.Privacy.Clip > 0:
 		return "another bound is on all updates"
 	case n < combine.MinDeviceUpdates || smallCohort:
-		return "of fewer than four in a round nobody can tell who lies"
+		return "it needs four devices in a round"
 	case c.Compress != nil:
 		return "compress: " + algorithm.Compressions.NameOf(c.Compress)
 	case !c.Devices.Robust:

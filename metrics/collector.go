@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"
@@ -26,9 +25,6 @@ type Task struct {
 	// Slow says that the task is among the slowest of its round.
 	Slow bool
 }
-
-// maxName bounds the name of a client in bytes, because the event log holds very many.
-const maxName = 64
 
 // collector keeps those tasks of the open round that outputs see: the slowest, all of real devices, and
 // a sample of the others. A task that is not kept costs a few nanoseconds; those that are kept
@@ -191,10 +187,8 @@ func (c *collector) keptTasks(list []Task) []Task {
 		if classOf := c.run.Class; classOf != nil && !t.Real {
 			t.Class = classOf(t.Client)
 		}
-		if nameOf := c.run.Client; nameOf != nil && !t.Real {
-			name := nameOf(t.Client)
-			// A cut within a character leaves bytes that are not UTF-8.
-			t.Name = strings.ToValidUTF8(name[:min(len(name), maxName)], "")
+		if !t.Real {
+			t.Name = c.run.ClientName(t.Client)
 		}
 		list = append(list, t)
 	}

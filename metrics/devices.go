@@ -12,7 +12,7 @@ type Device struct {
 	// Version is the version of the device's program; empty: the device does not state it.
 	Version string `json:"version"`
 	Kernel  string `json:"kernel"`
-	// Samples is the number of the device's training samples; 0: it does not report them.
+	// Samples is the number of the device's training samples; 0: it has not reported it, or withholds it.
 	Samples uint64 `json:"samples"`
 	// Log holds the newest lines of the device's log.
 	Log []string `json:"log"`

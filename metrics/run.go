@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"fedpace/coordinator/round"
@@ -130,6 +131,26 @@ type ClientColumn struct {
 
 // Real reports whether a client is a real device: their numbers follow those of the simulated clients.
 func (r *Run) Real(client int) bool { return client >= r.Clients }
+
+// maxName bounds the name of a client in bytes, because the event log holds very many.
+const maxName = 64
+
+// ClientName returns the name of a real device, or of a simulated client in its data, at most maxName bytes; empty
+// where it has none.
+func (r *Run) ClientName(client int) string {
+	device := client - r.Clients
+	switch {
+	case device >= len(r.Devices):
+		return ""
+	case device >= 0:
+		return r.Devices[device]
+	case r.Client == nil:
+		return ""
+	}
+	name := r.Client(client)
+	// A cut within a character leaves bytes that are not UTF-8.
+	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
+}
 
 // ClassName is the name of the class of a client's device; empty where there is one class or the client's
 // is not known.

@@ -454,14 +454,15 @@ func Diverged(cells []Cell) error {
 }
 
 // outcomeText describes for people how the run of the cell ended: its rounds, the best value of each
-// metric, and took, the wall time that it ran for.
+// metric but the baselines, and took, the wall time that it ran for.
 func (c *Cell) outcomeText(took time.Duration) string {
 	text := fmt.Sprintf("%d rounds", c.Summary.Rounds)
 	if c.Diverged != "" {
 		return text + ", then " + c.Diverged
 	}
 	for _, m := range c.Summary.Metrics {
-		if m.Best != nil {
+		// A baseline is the same in every round.
+		if m.Best != nil && !metric.Constant(m.Name) {
 			text += fmt.Sprintf(", best %s %s", metric.Title(m.Name), human.Fixed(*m.Best))
 		}
 	}

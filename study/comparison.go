@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"fedpace/config/expect"
 	"fedpace/coordinator/schedule"
@@ -149,6 +150,7 @@ func (r *Comparison) Write(w io.Writer) error {
 func (r *Comparison) writeNotes(w io.Writer) {
 	r.noteLongWindows(w)
 	r.noteUnequalTimes(w)
+	r.noteUnequalPoints(w)
 	if len(r.Runs) > 0 && len(r.Runs[0].Config.Personal.Names) > 0 {
 		fmt.Fprint(w, "\nThe model that is evaluated is a new client's: clients have personal parameters of "+
 			"their own (evaluate.clients measures theirs).\n")
@@ -175,6 +177,30 @@ func (r *Comparison) noteUnequalTimes(w io.Writer) {
 				human.VirtualTime(longest[pairKey(c)]))
 			return
 		}
+	}
+}
+
+// noteUnequalPoints says how far apart runs end at different values of a grid's key of the schedule, as schedule.k0:
+// stop.rounds stands for as long as that many rounds take with a run's own K_0. Points of other keys, as of links, are
+// meant to differ in time.
+func (r *Comparison) noteUnequalPoints(w io.Writer) {
+	// With two grids, the other one may set the times.
+	if len(r.Plan.Grids) != 1 || !strings.HasPrefix(r.Plan.Grids[0].Key, "schedule.") {
+		return
+	}
+	shortest := math.Inf(1)
+	longest := 0.0
+	for i := range r.Runs {
+		if c := &r.Runs[i]; c.Diverged == "" {
+			shortest = min(shortest, c.Summary.VirtualSeconds)
+			longest = max(longest, c.Summary.VirtualSeconds)
+		}
+	}
+	// Up to a tenth less is tolerated, because runs end with a whole round.
+	if shortest < 0.9*longest {
+		fmt.Fprintf(w, "\nRuns with different %s end after %s to %s of virtual time, so rows of different values "+
+			"do not compare (stop.rounds: null with stop.virtual_seconds holds all to one time).\n",
+			r.Plan.Grids[0].Key, human.VirtualTime(shortest), human.VirtualTime(longest))
 	}
 }
 
@@ -224,10 +250,15 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 				quantity{title: "tail " + metric.Title(name), value: func(c *Cell) float64 { return c.Tail }},
 			)
 		}
+		title := "best " + metric.Title(name)
+		// A baseline is the same in every round.
+		if metric.Constant(name) {
+			title = metric.Title(name)
+		}
 		list = append(
 			list,
 			quantity{
-				title: "best " + metric.Title(name),
+				title: title,
 				value: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) },
 			},
 		)

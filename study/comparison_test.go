@@ -56,6 +56,13 @@ func TestComparison_SameCohortsAndTime(t *testing.T) {
 	if r.noteUnequalTimes(&said); strings.Count(said.String(), "not held to one virtual time: rounds with seed 1 ended after") != 1 {
 		t.Errorf("of times it says %q", said.String())
 	}
+	said.Reset()
+	r.Plan.Grids = []Grid{{Key: "network.upload_mbps"}}
+	r.noteUnequalPoints(&said) // links are meant to cost time
+	r.Plan.Grids = []Grid{{Key: "schedule.k0"}}
+	if r.noteUnequalPoints(&said); strings.Count(said.String(), "Runs with different schedule.k0 end after ") != 1 {
+		t.Errorf("of the times of a grid it says %q", said.String())
+	}
 	// The same cohorts: first-step losses of round 1 are the same numbers.
 	first := map[string]bool{}
 	for _, name := range []string{"dsgd", "fixed", "rounds"} {

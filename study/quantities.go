@@ -49,6 +49,11 @@ func quantities(names []string) []quantity {
 	}
 	// Each metric has two columns here: the value of the final model, and the best value of any round.
 	for _, name := range names {
+		bestTitle := "best " + metric.Title(name)
+		// A baseline is the same in every round: its best value is in the file alone.
+		if metric.Constant(name) {
+			bestTitle = ""
+		}
 		list = append(list,
 			quantity{
 				name:  "validation_" + name,
@@ -57,7 +62,7 @@ func quantities(names []string) []quantity {
 			},
 			quantity{
 				name:  "best_validation_" + name,
-				title: "best " + metric.Title(name),
+				title: bestTitle,
 				value: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) },
 			})
 	}

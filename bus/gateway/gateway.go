@@ -412,7 +412,8 @@ type Seen struct {
 	Version string `json:"version"`
 	// Kernel is the name of the kernel with which it computes.
 	Kernel string `json:"kernel"`
-	// Samples is the number of training samples, 0 if the device withholds it.
+	// Samples is the number of training samples by its last accepted update, or else by its join; 0 if
+	// neither gave it.
 	Samples uint64 `json:"samples"`
 	// Log holds the newest lines of the device's log.
 	Log []string `json:"log"`
@@ -427,7 +428,7 @@ func (p *peer) status() Seen {
 		Heard:   p.lastHeard,
 		Version: p.join.GetVersion(),
 		Kernel:  p.join.GetKernel(),
-		Samples: p.join.GetSamples(),
+		Samples: cmp.Or(p.samples, p.join.GetSamples()),
 		Log:     slices.Clone(p.log),
 	}
 	switch {

@@ -112,6 +112,41 @@ func (o *office) work() error {
 	return o.device.Send(t.Context, t.Run, &bus.DeviceUpdate{Values: values, Update: &bus.Update{Task: t.Task.Task, DownloadNs: 5, ComputeNs: 6, FirstStepLoss: 4, Samples: 170}})
 }
 
+// A device that reads its data with its first task joins before it knows its number of samples. The
+// number is then that of its update.
+func TestGateway_SamplesByUpdate(t *testing.T) {
+	o := openOffice(t, "r", nil)
+	other, err := gateway.OpenDevice(t.Context(), o.Connect(o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "other"})), gateway.DeviceConfig{
+		ID: "other", Run: "r", Patience: 5 * time.Second, Join: &bus.Join{Name: "other", Kernel: "neon"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	done := make(chan error, 1)
+	go func() {
+		task, err := other.Next(t.Context())
+		if err == nil {
+			err = other.Send(t.Context(), "r", &bus.DeviceUpdate{Values: model, Update: &bus.Update{Task: task.Task.Task, Samples: 170}})
+		}
+		done <- err
+	}()
+	o.await(gateway.Joined)
+	if n := o.gateway.Stats().Each[1].Samples; n != 0 {
+		t.Errorf("%d samples before any report", n)
+	}
+	if err := o.gateway.SendTask(1, deviceTask(3)); err != nil {
+		t.Fatal(err)
+	}
+	o.await(gateway.Updated)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n := o.gateway.Stats().Each[1].Samples; n != 170 {
+		t.Errorf("%d samples after an update of 170", n)
+	}
+}
+
 // A device that knows no run waits until one calls it, joins, fetches the model,
 // and its update arrives once, with what it measured.
 func TestDevice_WithGateway(t *testing.T) {

@@ -99,6 +99,9 @@ type presence struct {
 	lastLateHeartbeat time.Time
 	// log holds the newest lines of the device's log.
 	log []string
+	// samples is the number of training samples that its last accepted update gave, 0 for none. A device
+	// that reads its data only with a run's first task joins before it knows the number.
+	samples uint64
 }
 
 // traffic is what limits a device's messages.
@@ -662,6 +665,7 @@ func (p *peer) receiveLast(part *bus.Update, arrived time.Time) (status bus.Stat
 		}
 	}
 	p.noteDownload(part.DownloadNs)
+	p.samples = part.Samples
 	p.decide(Updated, u, arrived, "")
 	return bus.Accepted, ""
 }

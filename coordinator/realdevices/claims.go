@@ -66,7 +66,7 @@ func (d *Devices) noteCorrection(client int, claim string, task uint64, reported
 	})
 	// Only the first correction of a claim gets here.
 	d.notice(
-		"Device %s tells %.6g %s and counts with %.6g: %s. This is said once; the summary counts it.",
+		"Device %s reports %.6g %s, and %.6g is used: %s. Shown once; the summary counts how often.",
 		d.Names[d.deviceOf(client)],
 		reported,
 		claim,

@@ -13,17 +13,17 @@ import (
 	"fedpace/internal/portable"
 )
 
-// describeJoin describes a device for people by its message j: its number of samples, whether it
-// withholds its losses, and its kernel.
+// describeJoin describes a device for people by its message j: its number of samples, if it gives
+// that, whether it withholds its losses, and its kernel.
 func describeJoin(j *bus.Join) string {
-	samples := "samples not told"
+	facts := ""
 	if j.Samples > 0 {
-		samples = fmt.Sprintf("%d samples", j.Samples)
+		facts = fmt.Sprintf("%d samples, ", j.Samples)
 	}
 	if j.WithholdsLoss {
-		samples += ", losses not told"
+		facts += "losses withheld, "
 	}
-	return samples + ", kernel " + j.Kernel
+	return facts + "kernel " + j.Kernel
 }
 
 // admitDevice returns nil if the device with this message may take part, or an error that says why not: a

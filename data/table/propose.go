@@ -46,15 +46,28 @@ type reason struct{ option, value, text string }
 // profiledRows is the largest number of rows of a table that are looked at for a proposal.
 const profiledRows = 100_000
 
+// Named are the columns whose meaning the user gives. An empty name leaves the column to the proposal.
+type Named struct {
+	// Label is the column to predict.
+	Label string
+	// Client is the column that says whose a row is.
+	Client string
+}
+
 // Propose reads the first rows of the table at path file and guesses what its columns mean. label
 // is the name of the column to predict; with "" it is guessed, too. The error is one of reading the
 // table, or says that label cannot be predicted. A proposal may be incomplete even without an
 // error: Complete tells.
 func Propose(file, label string) (*Proposal, error) {
-	p, err := propose(file, label, Table{})
+	return ProposeNamed(file, Named{Label: label})
+}
+
+// ProposeNamed is Propose for a table of which the user has named some columns.
+func ProposeNamed(file string, named Named) (*Proposal, error) {
+	p, err := propose(file, named, Table{})
 	// Commas separate the fields of the file, but its numbers have points between thousands.
 	if errors.Is(err, errGroups) {
-		p, err = propose(file, label, Table{Decimal: decimalComma})
+		p, err = propose(file, named, Table{Decimal: decimalComma})
 	}
 	return p, err
 }
@@ -64,7 +77,7 @@ var errGroups = errors.New("points between thousands; want decimal: comma")
 
 // propose is Propose for a table whose numbers are written as the option decimal of t says. If the option is
 // set, the proposal has it, too. Other options of t do not count.
-func propose(file, label string, t Table) (_ *Proposal, err error) {
+func propose(file string, named Named, t Table) (_ *Proposal, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("data: %s: %w", file, err)
@@ -115,7 +128,7 @@ func propose(file, label string, t Table) (_ *Proposal, err error) {
 	}
 	// The last file may have ended exactly at the limit, so All is said only below it.
 	proposal.All = proposal.Rows < profiledRows && readFiles == len(files)
-	err = proposal.guess(profiles, label)
+	err = proposal.guess(profiles, named)
 	proposal.guessDecimal(profiles, decimals)
 	if t.Decimal != "" {
 		proposal.Table.Decimal = t.Decimal
@@ -287,10 +300,10 @@ func (c *profile) isClient() bool {
 }
 
 // guess fills the proposal: it gives each of columns its meaning, and each option its reason. named
-// is the column to predict, or "" if it is to be guessed, too. The order of the steps matters,
-// because a column that has a meaning is not considered again. The only errors are those of a named
-// column that does not exist or cannot be predicted.
-func (p *Proposal) guess(columns []*profile, named string) error {
+// are the columns whose meaning the user gives. The order of the steps matters, because a column that
+// has a meaning is not considered again. The only errors are those of a named column that does not
+// exist, has two meanings or cannot be predicted.
+func (p *Proposal) guess(columns []*profile, named Named) error {
 	// free are the columns without a meaning so far; pick takes the first that fits from them.
 	free := slices.Clone(columns)
 	pick := func(fits func(*profile) bool) *profile {
@@ -303,25 +316,37 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		return picked
 	}
 	// A named label is taken first, so that it becomes neither client nor split.
-	label := pick(func(c *profile) bool { return named != "" && c.name == named })
+	label := pick(func(c *profile) bool { return named.Label != "" && c.name == named.Label })
+	client := pick(func(c *profile) bool { return named.Client != "" && c.name == named.Client })
 	grounds := "as asked"
-	// A label that the user names must exist and be something that can be predicted.
-	switch {
-	case named == "":
-	case label == nil:
+	missing := func(option, name string) error {
 		columnNames := names.Of(columns, func(c *profile) string { return c.name })
-		return fmt.Errorf("label: there is no column %q; the columns are %s", named, federated.ShortList(columnNames))
-	case !label.mayBeClasses(maxDistinct) && !label.areNumbers():
-		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.reasonUnused())
+		return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, federated.ShortList(columnNames))
 	}
-	// Of two columns of such names, that of few values is rather a group of clients.
-	client := pick(func(c *profile) bool { return c.isClient() && len(c.distinct) >= fewClients })
+	// A column that the user names must exist, and a label be something that can be predicted.
+	switch {
+	case named.Label != "" && named.Label == named.Client:
+		return fmt.Errorf("column %s cannot be both label and client", shown(named.Label))
+	case named.Client != "" && client == nil:
+		return missing("client", named.Client)
+	case named.Label == "":
+	case label == nil:
+		return missing("label", named.Label)
+	case !label.mayBeClasses(maxDistinct) && !label.areNumbers():
+		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named.Label), label.reasonUnused())
+	}
+	clientGrounds := ", as asked"
 	hint := ""
+	if client == nil {
+		clientGrounds = ", and its name"
+		// Of two columns of such names, that of few values is rather a group of clients.
+		client = pick(func(c *profile) bool { return c.isClient() && len(c.distinct) >= fewClients })
+	}
 	if client == nil {
 		client = pick((*profile).isClient)
 		hint = "; a guess, as so few may be groups of clients"
 	}
-	p.addClient(client, hint, free)
+	p.addClient(client, clientGrounds+hint, free)
 	// The split is found before the label, as its words could be classes, too.
 	split := pick((*profile).isParts)
 	if label == nil {
@@ -354,20 +379,20 @@ func (p *Proposal) add(option, value, format string, args ...any) {
 	p.reasons = append(p.reasons, reason{option, value, fmt.Sprintf(format, args...)})
 }
 
-// addClient enters the column of the clients, with a hint at what speaks against it or "". Without such a column
+// addClient enters the column of the clients, with grounds, what speaks for and against it. Without such a column
 // (nil) the files are the clients if their names say so. Otherwise nothing is entered, and the user is told which
 // of the columns without a meaning, free, could be that of the clients.
-func (p *Proposal) addClient(client *profile, hint string, free []*profile) {
+func (p *Proposal) addClient(client *profile, grounds string, free []*profile) {
 	switch {
 	case client != nil:
 		p.Table.Client = client.name
 		p.add(
 			"client",
 			quoted(client.name),
-			"%s different values (%s), and its name%s",
+			"%s different values (%s)%s",
 			distinctCount(client),
 			client.exampleValues(),
-			hint,
+			grounds,
 		)
 		return
 	case p.fileClients != nil:

@@ -313,3 +313,27 @@ func TestPropose_LabelBeforeNamedClients(t *testing.T) {
 		}
 	}
 }
+
+// A column that the user names as that of the clients is it, whatever its name and values are.
+func TestPropose_NamedClient(t *testing.T) {
+	text := rows("house,day,x,label", "h1,2026-01-01,1.5,rose", "h2,2026-01-02,2.5,lily")
+	path := datatest.Put(t, t.TempDir(), "own.csv", []byte(text))
+	if p, err := Propose(path, ""); err != nil || p.Table.Client != "" {
+		t.Fatalf("without a name the client is %q: %v", p.Table.Client, err)
+	}
+	p, err := ProposeNamed(path, Named{Client: "house"})
+	if err != nil || p.Table.Client != "house" || !strings.Contains(p.YAML(path), "2 different values (h1, h2), as asked") {
+		t.Errorf("%v\n%s", err, p.YAML(path))
+	}
+	if slices.Contains(p.Table.Words, "house") {
+		t.Errorf("the clients are features, too: %v", p.Table.Words)
+	}
+	for named, want := range map[Named]string{
+		{Client: "home"}:                  `client: there is no column "home"; the columns are house, day, x, label`,
+		{Client: "label", Label: "label"}: "column label cannot be both label and client",
+	} {
+		if _, err := ProposeNamed(path, named); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", named, err)
+		}
+	}
+}

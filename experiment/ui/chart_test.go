@@ -43,6 +43,14 @@ func TestBoard_Groups(t *testing.T) {
 	if moved > 0.01 {
 		t.Errorf("while it loads the page moves by %v (cumulative layout shift)", moved)
 	}
+	// A chart becomes as wide as the page, and goes back to its place.
+	width := "document.querySelector('#board .main figure .plot').clientWidth"
+	before := browsertest.JS[float64](b, width)
+	enlarge := "document.querySelector('#board .main figure [aria-label=Enlarge]').click() || true"
+	browsertest.JS[bool](b, enlarge)
+	b.Until(fmt.Sprintf("%s > 1.9 * %v && document.querySelector('#board .main figure canvas').clientHeight === 480", width, before))
+	browsertest.JS[bool](b, enlarge)
+	b.Until(fmt.Sprintf("%s === %v", width, before))
 	choose := func(id, value string) {
 		browsertest.JS[bool](b, fmt.Sprintf("(s => { s.value = %q; s.dispatchEvent(new Event('change')); return s.value === %q; })(document.getElementById(%q))", value, value, id))
 	}

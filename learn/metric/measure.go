@@ -225,11 +225,12 @@ const (
 	Higher = "higher"
 )
 
-// titles are the titles of metrics that the field writes in other letters than those of their names.
+// titles are the titles of metrics that the field writes in other words or letters than those of their names.
 var titles = map[string]string{
-	"f1_macro": "F1 (macro)",
-	"auroc":    "AUROC",
-	"r2":       "R²",
+	"majority_share": "majority baseline",
+	"f1_macro":       "F1 (macro)",
+	"auroc":          "AUROC",
+	"r2":             "R²",
 }
 
 // reserved are names that columns of results have already.

@@ -59,6 +59,8 @@ type participationShown struct {
 type clientCount struct {
 	// Client is the number of the client in the run, counted from 0.
 	Client int `json:"client"`
+	// Name is the name of a real device, or of a simulated client in its data; empty: none.
+	Name string `json:"name,omitempty"`
 	// Updates is how many of its updates are in a model.
 	Updates uint32 `json:"updates"`
 }
@@ -92,6 +94,9 @@ func (p *participation) histogram(run *metrics.Run) participationShown {
 		result.Bars = append(result.Bars, bar{number(from), number(from + width), uint64(sum)})
 	}
 	result.Most = p.top()
+	for i, c := range result.Most {
+		result.Most[i].Name = run.ClientName(c.Client)
+	}
 	return result
 }
 

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -38,8 +39,16 @@ func TestParticipation_ByNumberOfUpdates(t *testing.T) {
 	if got.Since != 1 || !slices.Equal(got.Bars, want) {
 		t.Errorf("the histogram since round %d is %v, want %v since round 1", got.Since, got.Bars, want)
 	}
-	if most := []clientCount{{0, 2}, {3, 1}}; !slices.Equal(got.Most, most) {
+	if most := []clientCount{{Client: 0, Updates: 2}, {Client: 3, Updates: 1}}; !slices.Equal(got.Most, most) {
 		t.Errorf("clients trained most often: %v, want %v", got.Most, most)
+	}
+	named := h.run
+	named.Clients = 3
+	named.Devices = []string{"pi"}
+	named.Client = func(client int) string { return fmt.Sprintf("site %d", client) }
+	most := h.state.participation.histogram(&named).Most
+	if want := []clientCount{{0, "site 0", 2}, {3, "pi", 1}}; !slices.Equal(most, want) {
+		t.Errorf("with names, clients trained most often: %v, want %v", most, want)
 	}
 	// The tables of a run say the same at once.
 	h.Participation([]uint32{2, 0, 0, 1})

@@ -4,7 +4,7 @@ import { $, make, setText, groupBy, known, whole, fixed, short, crop, duration, 
 import { saveCSV, copyAddress } from './save.js';
 import { Span, LineChart, firstAfter, legendOf, look, dot, isConstant } from './lines.js';
 import { decode, axesOf, chartsOf, lineOf, meanLine, titleOfMetric } from './curves.js';
-import { configOf, differing, matches, apart, besides, tails, groupsBySeed, byName, hueOrder } from './find.js';
+import { configOf, differing, matches, apart, besides, legendNames, tails, groupsBySeed, byName, hueOrder } from './find.js';
 import { showWaiting, share } from './tasks.js';
 import { Sweep, Differing } from './sweep.js';
 import { time, take, scrub, status, stateTexts } from './run.js';
@@ -187,7 +187,7 @@ export class Board {
       select.dataset.options = text;
       select.value = options.some(o => o[0] === value) ? value : '';
     };
-    fill(this.groupChoice, group, [[bySeeds, 'seeds (mean, band)'], [eachRun, 'each run'], ...keys.map(k => [k, k])]);
+    fill(this.groupChoice, group, [[bySeeds, 'seeds (mean)'], [eachRun, 'each run'], ...keys.map(k => [k, k])]);
     fill(this.colourChoice, colour, [['', 'line'], ...keys.map(k => [k, k])]);
     fill(this.baseChoice, base, [['', 'none'], ...this.runs.filter(r => !r.why).map(r => [r.id, r.name])]);
   }
@@ -420,10 +420,9 @@ export class Board {
   parts() {
     const by = this.groupChoice.value;
     const groups = [...this.groups(this.drawn().filter(r => this.data.has(r.id)))].map(([key, runs]) => [key, this.distinct(key, runs)]);
-    const firsts = groups.map(([, runs]) => runs[0]);
-    const called = apart(firsts, firsts.map(r => this.config(r)), ['seed']);
+    const called = legendNames(groups.map(([, runs]) => runs), groups.map(([, runs]) => this.config(runs[0])), this.library.folders);
     return groups.map(([key, runs], i) => {
-      const name = by && by !== eachRun ? `${by}=${key}` : called[i] || runs[0].schedule;
+      const name = by && by !== eachRun ? `${by}=${key}` : called[i];
       return { runs, ...runs[0].look, name: runs.length > 1 ? `${name} (${runs.length})` : runs[0].name };
     });
   }
@@ -473,7 +472,7 @@ export class Board {
   chart(c) {
     const made = this.charts.get(c.column);
     if (made) return made;
-    const chart = new LineChart(this.span, 'over-' + c.column, c.title, { ...c, sorted: true, log: this.wanted.logs.includes(c.column), height: 250 });
+    const chart = new LineChart(this.span, 'over-' + c.column, c.title, { ...c, sorted: true, log: this.wanted.logs.includes(c.column), height: 220 });
     chart.scale.addEventListener('click', () => this.remember());
     this.charts.set(c.column, chart);
     const order = chartsOf(this.columns).map(c => c.column);

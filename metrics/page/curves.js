@@ -7,7 +7,7 @@ import { corners, measured, valueAt } from './lines.js';
 export const isShare = name => /^(validation_)?(accuracy|balanced_accuracy|majority_share|f1_macro|auroc)$/.test(name);
 
 // How metrics are written that have a name of their own in the field.
-const written = { f1_macro: 'F1 (macro)', auroc: 'AUROC', r2: 'R²' };
+const written = { majority_share: 'majority baseline', f1_macro: 'F1 (macro)', auroc: 'AUROC', r2: 'R²' };
 export const titleOfMetric = name => written[name] || name.replaceAll('_', ' ');
 
 export const isWhole = c => c.kind === 'count' || c.kind === 'total';

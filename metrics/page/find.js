@@ -29,15 +29,36 @@ const compare = {
   '!=': (a, b) => !compare['='](a, b),
 };
 
+// isPath says whether a word of a search is of a path or a run's name, as links/fixed,seed=1, and no key with a value: keys have
+// neither slashes nor commas.
+const isPath = w => /^-?[^<>=!]*[/,]/.test(w);
+
+// onPath says whether the parts of a path are those of the folder in their order, each as far as it is typed: links/seed=1 finds
+// runs/links/fixed,seed=1.
+function onPath(folder, path) {
+  const parts = path.split('/').filter(part => part && part !== '.');
+  let rest = folder.split('/');
+  return parts.every(part => {
+    const at = rest.findIndex(name => name.includes(part));
+    rest = rest.slice(at + 1);
+    return at >= 0;
+  });
+}
+
 // matches says whether a run is one that a search wants. A text is found in a setting's value, and in its key only if the
-// text has a dot: rounds is a schedule, and not stop.rounds, which all runs have. valueOf is what it has by a key: a column of the list,
-// or a key of its configuration; undefined: there is no such key.
+// text has a dot: rounds is a schedule, and not stop.rounds, which all runs have. A text with a slash is the parts of a path.
+// valueOf is what it has by a key: a column of the list, or a key of its configuration; undefined: there is no such key.
 export function matches(run, text, valueOf) {
   const settings = run.settings || [];
   const texts = [run.folder, run.task, run.schedule, run.state, run.note || '', 'seed=' + run.seed, ...(run.tags || [])];
   const inValues = [...texts, ...settings.map(s => s.slice(s.indexOf('=') + 1))].join('\n').toLowerCase();
   const inKeys = [...texts, ...settings].join('\n').toLowerCase();
   return words(text).every(w => {
+    if (isPath(w)) {
+      const path = w.replace(/^-/, '').toLowerCase();
+      const found = onPath(run.folder.toLowerCase(), path) || inValues.includes(path);
+      return w.startsWith('-') ? !found : found;
+    }
     const [, not, key, operator, value, plain] = w.match(word);
     const is = key === undefined ? (plain.includes('.') ? inKeys : inValues).includes(plain.toLowerCase()) : compare[operator](valueOf(run, key), value);
     return not ? !is : is;
@@ -120,6 +141,27 @@ export function apart(runs, configs, without = []) {
   }
   const isBare = key => order(key) < 2;
   return called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => isBare(k) ? v : `${k.replace(/^schedule\./, '')}=${crop(String(v), longestValue)}`).join(', '));
+}
+
+// parentOf is the folder that a run's folder is in.
+const parentOf = folder => folder.split('/').filter(Boolean).slice(0, -1).join('/');
+
+// legendNames are the names of groups of runs: what sets each apart from the others in its parent folder, behind that folder's name
+// where groups are from several. A group is from the folder of more than half of its runs; without one, or right in a folder of
+// the library, its name has no folder. configs are those of the groups' first runs.
+export function legendNames(groups, configs, library = []) {
+  const parents = groups.map(runs => {
+    const most = [...groupBy(runs.map(r => parentOf(r.folder)), folder => folder)].find(([, each]) => 2 * each.length > runs.length);
+    return most && !library.includes(most[0]) ? most[0] : '';
+  });
+  const named = [...new Set(parents)].filter(Boolean);
+  const prefix = new Map(new Set(parents).size > 1 ? tails(named).map((name, i) => [named[i], name + '/']) : []);
+  const out = groups.map(() => '');
+  for (const places of groupBy(groups.map((_, i) => i), i => parents[i]).values()) {
+    const firsts = places.map(i => groups[i][0]);
+    apart(firsts, places.map(i => configs[i]), ['seed']).forEach((text, n) => { out[places[n]] = (prefix.get(parents[places[n]]) || '') + (text || firsts[n].schedule); });
+  }
+  return out;
 }
 
 // besides is what sets a run apart and its name does not say yet.

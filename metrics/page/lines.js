@@ -8,6 +8,7 @@ const mostValues = 12; // that stand beside the pointer
 const mostNarrow = 5; // on a phone
 const narrow = 480; // pixels
 const frameTime = 8; // milliseconds that charts may take of a frame
+const largeHeight = 480; // pixels
 const mostDashed = 6000; // points of a chart with wide and dashed lines
 
 // firstAfter is the first place of a sorted column with a value above v.
@@ -205,19 +206,22 @@ export class LineChart {
     Object.assign(this, { span, id, options, given: [], lines: [], at: [], log: !!options.log, visible: false });
     this.heading = make('h2', { id: id + '-title', title: options.help }, title);
     this.scale = make('button', { type: 'button', class: 'toggle', tabindex: -1, 'aria-pressed': String(this.log), title: 'Logarithmic scale (L)' }, 'log');
+    this.enlarge = make('button', { type: 'button', class: 'toggle', tabindex: -1, 'aria-pressed': 'false', 'aria-label': 'Enlarge', title: 'As wide as the page (F)' },
+      make('svg:svg', { width: 11, height: 11, 'aria-hidden': 'true' }, make('svg:path', { d: 'M1 4V1h3M7 1h3v3M10 7v3H7M4 10H1V7', fill: 'none', stroke: 'currentColor', 'stroke-width': 1.5 })));
     this.legend = make('div', { class: 'legend' });
     this.tip = make('div', { class: 'tip', hidden: '' });
     this.plot = make('div', {
       class: 'plot', tabindex: 0, role: 'slider', 'aria-labelledby': id + '-title', 'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-valuenow': 100,
-      'aria-valuetext': 'nothing yet', 'aria-orientation': 'horizontal', 'aria-keyshortcuts': 'L T S',
+      'aria-valuetext': 'nothing yet', 'aria-orientation': 'horizontal', 'aria-keyshortcuts': 'F L T S',
     }, this.tip);
-    this.plot.style.minHeight = (options.height || 240) + 'px'; // also before it is drawn
+    this.plot.style.minHeight = this.height() + 'px'; // also before it is drawn
     this.reading = make('p', { class: 'reading' });
     this.table = make('table');
     this.details = make('details', {}, make('summary', { tabindex: -1, title: 'T' }, 'Data table'),
       make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title + ', table' }, this.table));
-    this.figure = make('figure', { id, hidden: options.waits ? null : '' }, make('figcaption', {}, this.heading, this.legend, options.bare ? null : this.scale, saveMenu(title, () => this.svg(), () => this.rows()), options.about ? make('p', { class: 'quiet small' }, options.about) : null), this.plot, this.reading, this.details);
+    this.figure = make('figure', { id, hidden: options.waits ? null : '' }, make('figcaption', {}, this.heading, options.bare ? null : this.scale, this.enlarge, saveMenu(title, () => this.svg(), () => this.rows()), this.legend, options.about ? make('p', { class: 'quiet small' }, options.about) : null), this.plot, this.reading, this.details);
     this.scale.addEventListener('click', () => { this.log = !this.log; this.draw(); });
+    this.enlarge.addEventListener('click', () => this.resize());
     this.details.addEventListener('toggle', () => this.fillTable());
     this.listen();
     new IntersectionObserver(entries => {
@@ -230,6 +234,19 @@ export class LineChart {
     }).observe(this.plot);
     span.charts.add(this);
     all.add(this);
+  }
+
+  // height is the drawing's in pixels.
+  height() { return this.isLarge ? largeHeight : this.options.height || 240; }
+
+  // resize makes the chart as wide as the page and higher, or brings it back to its place.
+  resize() {
+    this.isLarge = !this.isLarge;
+    this.enlarge.setAttribute('aria-pressed', String(this.isLarge));
+    this.figure.classList.toggle('wide', this.isLarge);
+    this.plot.style.minHeight = this.height() + 'px';
+    this.draw();
+    this.figure.scrollIntoView({ block: 'nearest' });
   }
 
   // set gives it lines, and what is said below them; null: nothing is known.
@@ -346,7 +363,7 @@ export class LineChart {
     const key = JSON.stringify([log, this.span.axis.log, this.lines.map(l => [l.wide, l.thin, l.dash, !!l.low, !!l.fill])]);
     if (key !== this.key) this.build(key, log);
     const u = this.u;
-    if (u.width !== this.width) u.setSize({ width: this.width, height: this.options.height || 240 });
+    if (u.width !== this.width || u.height !== this.height()) u.setSize({ width: this.width, height: this.height() });
     const [a, b] = this.axisOf(least, most, log);
     const dense = this.lines.reduce((n, l) => { const [from, to] = within(l, low, high); return n + to - from; }, 0) > mostDashed;
     u.series.forEach((s, i) => { if (i) Object.assign(s, this.stroke(this.lines[i - 1], dense)); });
@@ -376,7 +393,7 @@ export class LineChart {
     const font = '12px ' + getComputedStyle(document.body).fontFamily;
     const axis = more => ({ stroke: () => paint('quiet'), grid: { stroke: () => paint('grid'), width: 1 }, ticks: { stroke: () => paint('line'), size: 4, width: 1 }, font, labelFont: font, ...more });
     this.u = new uPlot({
-      mode: 2, width: this.width, height: this.options.height || 240, padding: [10, 22, 0, 0], legend: { show: false },
+      mode: 2, width: this.width, height: this.height(), padding: [10, 22, 0, 0], legend: { show: false },
       scales: { x: { time: false, auto: false, distr: this.span.axis.log ? 3 : 1 }, y: { auto: false, distr: log ? 3 : 1 } },
       axes: [
         axis({
@@ -385,7 +402,7 @@ export class LineChart {
           values: (_, splits) => { const { size } = unit(), text = tickText(splits.map(v => v / size)); return splits.map(v => v === null ? '' : text(v / size)); },
         }),
         axis({
-          incrs: log ? undefined : this.options.seconds ? (_, __, low, high) => steps.map(s => s * timeUnit(high).size) : steps.filter(s => !this.options.integers || Number.isInteger(s)), space: 40,
+          incrs: log ? undefined : this.options.seconds ? (_, __, low, high) => steps.map(s => s * timeUnit(high).size) : steps.filter(s => !this.options.integers || Number.isInteger(s)), space: 30,
           values: (_, splits) => { const text = this.tickText(splits, log); return splits.map(v => v === null ? '' : text(v)); },
           size: this.options.stacked ? 62 : (_, values) => 14 + 7.2 * Math.max(2, ...(values || []).map(v => v.length)),
         }),
@@ -562,7 +579,7 @@ export class LineChart {
       const keys = {
         ArrowLeft: () => e.shiftKey ? span.move({ low, high }, -10 * step) : next(-1), ArrowRight: () => e.shiftKey ? span.move({ low, high }, 10 * step) : next(1),
         PageDown: () => to(from - 10 * step), PageUp: () => to(from + 10 * step), Home: () => to(low), End: () => to(high),
-        '+': () => span.scale(0.5, from), '=': () => span.scale(0.5, from), '-': () => span.scale(2, from), l: () => this.scale.click(), t: () => { this.details.open = !this.details.open; }, s: () => openSaveMenu(this.figure), 0: () => span.zoom(null), Escape: () => span.zoom(null),
+        '+': () => span.scale(0.5, from), '=': () => span.scale(0.5, from), '-': () => span.scale(2, from), l: () => this.scale.click(), f: () => this.resize(), t: () => { this.details.open = !this.details.open; }, s: () => openSaveMenu(this.figure), 0: () => span.zoom(null), Escape: () => span.zoom(null),
       };
       if (keys[e.key]) { e.preventDefault(); keys[e.key](); }
     });

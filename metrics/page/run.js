@@ -80,7 +80,7 @@ function showClients(s, show) {
   const updates = b => b.to - b.from > 1 ? `${whole(b.from)} to ${whole(b.to - 1)} updates` : count(b.from, 'update', 'updates');
   participationSpan.axis = { name: 'accepted updates of a client', integers: true, low: 0, text: x => updates(binAt(bars, x)) };
   participationSpan.most = bars.length ? bars[bars.length - 1].to : 1;
-  const named = most.map(m => `client ${m.client} (${count(m.updates, 'time', 'times')})`).join(', ');
+  const named = most.map(m => `${m.name || 'client ' + m.client} (${count(m.updates, 'time', 'times')})`).join(', ');
   show(chartOf('participation', 'Participation: how often clients trained', { integers: true, fromZero: true, bare: true, text: v => count(v, 'client', 'clients') }, participationSpan),
     bars.length ? [{ ...bins(bars), fill: true, colour: 'blue', name: '' }] : [],
     bars.length ? `${whole(bars[0].from === 0 && bars[0].to === 1 ? bars[0].count : 0)} never${since > 1 ? ` since round ${whole(since)}` : ''}; most often ${named}` : '');
@@ -218,7 +218,7 @@ function showTables(s) {
   const devices = s.actors.devices || [];
   $('devices').closest('section').hidden = !devices.length;
   fillRows($('devices'), ['device', 'state', 'last heard', 'version', 'kernel', 'samples', 'newest lines of its log'], devices.map(d =>
-    [d.name, d.state, d.heard ? new Date(d.heard).toLocaleTimeString('en-GB') : '–', d.version || '–', d.kernel || '–', d.samples ? whole(d.samples) : 'not told', (d.log || []).join('\n')]));
+    [d.name, d.state, d.heard ? new Date(d.heard).toLocaleTimeString('en-GB') : '–', d.version || '–', d.kernel || '–', d.samples ? whole(d.samples) : d.state === 'not joined' ? '–' : 'not reported', (d.log || []).join('\n')]));
   const spent = end && end.client_seconds ? { client_seconds: end.client_seconds, sgd_steps: end.sgd_steps_clients, bytes: end.bytes } : s.spent;
   const row = (name, v, text) => {
     const sum = v.useful + v.wasted;

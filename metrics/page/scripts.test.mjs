@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { duration, fixed, minus, secondsText, short, ticks, tickText, timeUnit } from './base.js';
 import { corners, firstAfter, isConstant, measured, meanOf, valueAt, LineChart, Span } from './lines.js';
 import { decode, axesOf, chartsOf, isShare, meanLine, smoothed } from './curves.js';
-import { configOf, differing, matches, apart, besides, hueOrder, tails, titleOf, words, alikeBySeed, groupsBySeed } from './find.js';
+import { configOf, differing, matches, apart, besides, legendNames, hueOrder, tails, titleOf, words, alikeBySeed, groupsBySeed } from './find.js';
 import { axisOf, lettersAt } from './sweep.js';
 import { csv } from './save.js';
 import { jitter, looks } from './compare.js';
@@ -21,6 +21,27 @@ test('a search understands keys, numbers, words and what must not be', () => {
     rounds: false, '-rounds': true, 'stop.rounds': true, fixed: true,
   })) assert.equal(matches(r, text, valueOf), want, text);
   assert.deepEqual(words('a "b c" d="e f"'), ['a', 'b c', 'd=e f']);
+});
+
+test('a search finds parts of a path and whole names of runs', () => {
+  const r = run('runs/links/fixed,network.upload_mbps=5,seed=1', { seed: '1' });
+  for (const [text, want] of Object.entries({
+    'links/': true, 'links/fixed': true, './runs/links': true, 'runs/fixed': true, 'runs/mbps=5': true, 'links/seed=1': true, '/links/': true, 'runs/links/fixed,network.upload_mbps=5,seed=1': true,
+    'fixed,network.upload_mbps=5': true, 'links/rounds': false, 'fixed/links': false, 'link/y': false, '-links/': false, '-links/rounds': true, 'LINKS/Fixed': true, 'links/seed=12': false,
+  })) assert.equal(matches(r, text, has({ seed: 1 })), want, text);
+});
+
+test('lines of several folders are named by them, and within one by what differs', () => {
+  const config = list => new Map(Object.entries(list));
+  const at = (folder, schedule) => [run(folder + ',seed=1', { schedule }), run(folder + ',seed=2', { schedule })];
+  const a = [at('runs/hospital/fixed', 'fixed'), at('runs/hospital/rounds', 'rounds'), at('runs/energy/fixed', 'fixed'), [run('runs/mine', { schedule: 'mine' })]];
+  const configs = [config({ 'data.path': 'h.csv', clients: '11' }), config({ 'data.path': 'h.csv', clients: '11' }), config({ 'data.path': 'e.csv', clients: '12' }), config({ 'data.path': 'h.csv', clients: '11' })];
+  assert.deepEqual(legendNames(a, configs, ['runs']), ['hospital/fixed', 'hospital/rounds', 'energy/fixed', 'mine']);
+  assert.deepEqual(legendNames(a.slice(0, 2), configs.slice(0, 2), ['runs']), ['fixed', 'rounds'], 'one folder is not named');
+  assert.deepEqual(legendNames([at('a/x/fixed', 'fixed'), at('b/x/fixed', 'fixed')], configs.slice(1, 3)), ['a/x/fixed', 'b/x/fixed'], 'as much of a path as it takes');
+  const mixed = [run('runs/a/fixed,seed=1', { schedule: 'fixed' }), run('runs/b/fixed,seed=2', { schedule: 'fixed' })];
+  assert.deepEqual(legendNames([mixed, a[1]], configs.slice(0, 2), ['runs']), ['fixed', 'hospital/rounds'], 'runs of two folders have no name of one');
+  assert.deepEqual(legendNames([[...mixed, mixed[0]], a[1]], configs.slice(0, 2), ['runs']), ['a/fixed', 'hospital/rounds'], 'a run that was copied does not change the name');
 });
 
 test('a run has the name of its folder, and beside it what sets it apart', () => {

@@ -61,7 +61,7 @@ partition without writing it.`,
 			set, err := s.open(c)
 			// A figure and JSON describe a set, which a proposal is not.
 			if errors.Is(err, table.ErrUnmapped) && plot == "" && !cli.AsJSON(c) {
-				p, err := Propose(s.path, "", "", s.options)
+				p, err := Propose(s.path, Named{}, "", s.options)
 				if err != nil {
 					return err
 				}

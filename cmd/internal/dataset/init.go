@@ -21,7 +21,8 @@ import (
 // configuration for a table, on request with a script in PyTorch, or a policy in Python.
 func InitCommand() *cobra.Command {
 	s := source{options: federated.Options{Seed: 1}}
-	var outPath, label, policy string
+	var named Named
+	var outPath, policy string
 	var torch bool
 	c := &cobra.Command{
 		Use:   "init [PATH]",
@@ -68,20 +69,21 @@ and with --torch the model as a script in PyTorch. No file is overwritten.
 			// The ending _model keeps the script from having the name of a module of Python, which
 			// it would hide.
 			script := strings.TrimSuffix(outPath, filepath.Ext(outPath)) + "_model.py"
-			return s.writeFiles(c.OutOrStdout(), c.ErrOrStderr(), outPath, label, script, torch)
+			return s.writeFiles(c.OutOrStdout(), c.ErrOrStderr(), outPath, named, script, torch)
 		},
 	}
 	c.Flags().StringVarP(&outPath, "out", "o", "", "the `FILE` that is written (default: as PATH, with .yaml, or as the kind)")
-	c.Flags().StringVar(&label, "label", "", "the `COLUMN` to be predicted (default: one of such a name, or the last)")
+	c.Flags().StringVar(&named.Client, "client", "", "the `COLUMN` that says whose a row is (default: one of such a name)")
+	c.Flags().StringVar(&named.Label, "label", "", "the `COLUMN` to be predicted (default: one of such a name, or the last)")
 	c.Flags().BoolVar(&torch, "torch", false, "write a script in PyTorch that has the model, too")
 	c.Flags().StringVar(&policy, "policy", "", "write a policy in Python of this `KIND`")
 	return c
 }
 
 // writeFiles writes a configuration for the table to outPath and, with torch, a trainer in PyTorch to
-// script. label is the column to predict, or "" for a guess. It tells w which files it wrote and
+// script. named are the columns whose meaning the user gives. It tells w which files it wrote and
 // how to go on, and warnings which numbers are in doubt. No file is overwritten.
-func (s *source) writeFiles(w, warnings io.Writer, outPath, label, script string, torch bool) error {
+func (s *source) writeFiles(w, warnings io.Writer, outPath string, named Named, script string, torch bool) error {
 	files := []string{outPath}
 	trainer := ""
 	// The script is a trainer, which the configuration names in the place of a model.
@@ -99,7 +101,7 @@ func (s *source) writeFiles(w, warnings io.Writer, outPath, label, script string
 		}
 	}
 	// Nothing is written if the table cannot even be looked at.
-	proposal, err := Propose(s.path, label, trainer, s.options)
+	proposal, err := Propose(s.path, named, trainer, s.options)
 	if err != nil {
 		return err
 	}
@@ -139,8 +141,8 @@ func (s *source) writeFiles(w, warnings io.Writer, outPath, label, script string
 	case proposal.Undealt:
 		// It has the configuration's name, as another configuration may read the table otherwise.
 		dealt := strings.TrimSuffix(filepath.Base(shown), filepath.Ext(shown)) + ".fedpace"
-		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one as client in %s, or deal the rows "+
-			"to clients that are made:\n"+
+		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one (init --client COLUMN, or client in %s), or deal "+
+			"the rows to clients that are made:\n"+
 			"       fedpace data partition --config %s --kind dirichlet --clients 20 --out %s\n"+
 			"       fedpace run --config %s --set data=%s\n", shown, shown, dealt, shown, dealt)
 	// Everything is there for a run.

@@ -90,12 +90,15 @@ type Proposal struct {
 	Doubt string
 }
 
-// Propose makes a configuration for the table at path. label is the column to predict, or "" for a
-// guess. trainerLine is empty, or a line of YAML that names an external trainer. The trainer has a model of its
+// Named are the columns of a table whose meaning the user gives.
+type Named = table.Named
+
+// Propose makes a configuration for the table at path. named are the columns whose meaning the user
+// gives. trainerLine is empty, or a line of YAML that names an external trainer. The trainer has a model of its
 // own, so that line stands in the place of the one with the key model. o are the options for reading the table.
 // A table that cannot be read with the proposal is no error: the text says so.
-func Propose(path, label, trainerLine string, o federated.Options) (proposal Proposal, err error) {
-	p, err := table.Propose(path, label)
+func Propose(path string, named Named, trainerLine string, o federated.Options) (proposal Proposal, err error) {
+	p, err := table.ProposeNamed(path, named)
 	if err != nil {
 		return proposal, err
 	}

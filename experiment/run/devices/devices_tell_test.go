@@ -109,7 +109,7 @@ func TestDevices_Unreported(t *testing.T) {
 			if (s.TrainingLoss == nil) != (name == "both") {
 				t.Errorf("a training loss of %v", s.TrainingLoss)
 			}
-			if text := strings.Join(lines, "\n"); !strings.Contains(text, "Device d1 has joined (samples not told, losses not told, kernel ") {
+			if text := strings.Join(lines, "\n"); !strings.Contains(text, "Device d1 has joined (losses withheld, kernel ") {
 				t.Error(text)
 			}
 			sameAgain(t, dir, s)

@@ -235,7 +235,7 @@ func (o *outcome) bannedOf(honest int) (list []string) {
 }
 
 // A device adds a vector that grows round by round. Beside three or more honest ones the model ends as
-// good as without it; beside one the run says that nobody can tell who lies, and goes on. None
+// good as without it; beside one the run says that a robust rule needs four, and goes on. None
 // that is honest is banned.
 func TestDevice_SlowDriftAttack(t *testing.T) {
 	for _, simulated := range []int{0, 30} {
@@ -260,7 +260,7 @@ func TestDevice_SlowDriftAttack(t *testing.T) {
 					if honest >= 3 && !(o.tail >= clean.tail-0.03) {
 						t.Errorf("growth %g: an accuracy of %.3f, without it %.3f", growth, o.tail, clean.tail)
 					}
-					if believed := strings.Contains(o.lines, "of fewer than four in a round nobody can tell who lies"); believed != (honest < 3) {
+					if believed := strings.Contains(o.lines, "it needs four devices in a round"); believed != (honest < 3) {
 						t.Errorf("growth %g: the run says\n%s", growth, o.lines)
 					}
 				}

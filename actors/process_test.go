@@ -353,7 +353,7 @@ func TestProcess_DivergingTrainer(t *testing.T) {
 	model, set, base := world(t)
 	_, there := both(t, Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default, Kernel: fastest(t)}, "-fault", "nan")
 	_, err := there.Train(t.Context(), base, nil, someWork, make([]int64, len(base)))
-	if d, ok := err.(*Diverged); !ok || d.Task != 2 || d.Client != 7 || !strings.Contains(d.Cause, "NaN") {
+	if d, ok := errors.AsType[*Diverged](err); !ok || d.Task != 2 || d.Client != 7 || !strings.Contains(d.Cause, "NaN") {
 		t.Errorf("%v", err)
 	}
 }

@@ -419,7 +419,7 @@ func TestFetch_Fails(t *testing.T) {
 	if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, hex.EncodeToString(sum[:])) || !strings.Contains(stderr, archives[0].Sum.Hex) {
 		t.Errorf("status %d, %q, %s", status, stdout, stderr)
 	}
-	archives = served(t, content, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) })
+	archives = served(t, content, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	status, _, stderr = callData(t.Context(), archives, "fetch", "femnist")
 	if status != 1 || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "going on from byte 0 in 1ms\n") {
 		t.Errorf("status %d, %s", status, stderr)

@@ -26,7 +26,7 @@ func fitCommand() *cobra.Command {
   fedpace fit runs/exp --pool --json | jq .check`,
 		RunE: func(c *cobra.Command, args []string) error {
 			// With --pool, devices of one class are fitted together.
-			f, err := fit.FitRun(args[0], pool)
+			f, err := fit.Run(args[0], pool)
 			if err != nil {
 				return err
 			}

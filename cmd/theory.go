@@ -126,7 +126,7 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	var a *advise.Advice
 	// A finished run has measured constants of its own.
 	if f.run != "" {
-		a, err = advise.AdviseRun(c.Context(), f.run, f.given, f.points)
+		a, err = advise.AlongRun(c.Context(), f.run, f.given, f.points)
 	} else {
 		var config config.Config
 		config, err = f.load()

@@ -357,7 +357,7 @@ func TestModel_Bits(t *testing.T) {
 // FuzzFile: whatever bytes a file holds, it is refused or gives a
 // configuration that is valid and reads back.
 func FuzzFile(f *testing.F) {
-	f.Add([]byte(Demonstration().YAML()))
+	f.Add(Demonstration().YAML())
 	f.Add([]byte("task: sent140\nstop: {rounds: 3}\n"))
 	f.Add([]byte("schedule: {k: error, k0: 1e3}\nmodel: {mlp: [1, 2]}\ndata: x"))
 	f.Add([]byte("fleet:\n  - name: a\n    weight: 2\n    links: {file: l.csv, traces: [x]}\n    availability: {model: daily, to_hour: 6, zones: [{hours: 1, weight: 2}]}\n    watts: {compute: 3}\n" +

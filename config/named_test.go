@@ -22,7 +22,7 @@ func TestSchedules_Own(t *testing.T) {
 		}
 		c := Demonstration()
 		c.Schedule = s
-		back, err := Parse("x", []byte(c.YAML()))
+		back, err := Parse("x", c.YAML())
 		if err != nil || back.Schedule.Name() != strings.Split(text, "=")[0] || !strings.Contains(string(c.YAML()), want) {
 			t.Errorf("%s: %s, %v\n%s", text, back.Schedule.Name(), err, c.YAML())
 		}

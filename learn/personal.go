@@ -133,13 +133,21 @@ func personalParts(model ModelInfo, patterns []string) (parts [tensorParts][]Ten
 }
 
 // The methods of [ModelInfo] speak of the parameters in their new order.
+
+// String implements [ModelInfo].
 func (p *Personal) String() string { return p.name }
+
+// Trainable implements [ModelInfo].
 func (p *Personal) Trainable() int { return p.trainable }
-func (p *Personal) Frozen() int    { return p.Params() - p.communicated }
+
+// Frozen returns the number of values that no task transfers, the last ones; [Communicated] finds it by this method.
+func (p *Personal) Frozen() int { return p.Params() - p.communicated }
+
+// Tensors implements [ModelInfo].
+func (p *Personal) Tensors() []Tensor { return p.tensors }
 
 // PersonalParams returns the number of values that a client keeps to itself.
 func (p *Personal) PersonalParams() int { return p.personal }
-func (p *Personal) Tensors() []Tensor   { return p.tensors }
 
 // ToModelOrder writes parameters that lie in p's order into dst in the order of ModelInfo, as local
 // steps take them.

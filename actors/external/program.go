@@ -140,7 +140,7 @@ func (p *Program) greet(ctx context.Context, process *process, worker int) (*Gre
 	// Only the limit itself has this cause; a cancelled run or a broken process has its own error.
 	case err != nil &&
 		ctx.Err() == nil &&
-		context.Cause(greeted) == errNoGreeting &&
+		errors.Is(context.Cause(greeted), errNoGreeting) &&
 		!process.Broken():
 		return nil, process.wrong(
 			"it has said for %v that it is alive, and no greeting (%d times trainer.silence_seconds)",

@@ -331,7 +331,7 @@ func (w *Worker) replyError(p *process, r *reply, job *Job, first int) error {
 	// The reply ends the request, so the process can serve another.
 	p.busy = false
 	// The index −1 stands for the model as a whole rather than for one task.
-	index := -1
+	var index int
 	client := ""
 	switch {
 	case r.Diverged != nil:

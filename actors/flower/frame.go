@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -189,8 +190,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		case err == nil:
 			return line[:len(line)-1], nil
 		// The line is longer than the buffer: another read gets its next part.
-		case err == bufio.ErrBufferFull && len(line) <= maxHeader:
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull) && len(line) <= maxHeader:
+		case errors.Is(err, bufio.ErrBufferFull):
 			return nil, fmt.Errorf("a frame's header is longer than %d bytes", maxHeader)
 		case err == io.EOF && len(line) > 0:
 			return nil, io.ErrUnexpectedEOF

@@ -85,7 +85,7 @@ func TestFrame_SharedMemory(t *testing.T) {
 		}
 	}
 	size := len(memory.Bytes)
-	pipe.WriteString(fmt.Sprintf(`{"blobs":[%d]}`+"\n", 10*size))
+	fmt.Fprintf(&pipe, `{"blobs":[%d]}`+"\n", 10*size)
 	pipe.Write(make([]byte, 10*size))
 	if _, err := readFrame(r, memory, new(request)); err != nil || len(memory.Bytes) < 10*size {
 		t.Errorf("%d bytes of memory after a frame that had no room there, %v", len(memory.Bytes), err)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func TestDevice_RefusesEarlierCoordinator(t *testing.T) {
 		t.Error("a coordinator that was taken over is heeded")
 	}
 	task(&bus.Task{Over: true, Fence: 8})
-	if _, err := d.Next(t.Context()); err != ErrOver {
+	if _, err := d.Next(t.Context()); !errors.Is(err, ErrOver) {
 		t.Errorf("the end of the run: %v", err)
 	}
 }

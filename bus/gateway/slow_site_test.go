@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -187,7 +188,7 @@ func TestSite_SlowDownload(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if err != nats.ErrTimeout {
+			if !errors.Is(err, nats.ErrTimeout) {
 				t.Fatal(err)
 			}
 		}

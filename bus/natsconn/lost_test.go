@@ -179,11 +179,11 @@ func TestModel_LostBehindSite(t *testing.T) {
 		t.Parallel()
 		var waiting *nats.Msg
 		h := openHub(t, 0, func(h *hub, m *nats.Msg, chunks, probes int) {
-			switch {
-			case probes == 0:
+			switch probes {
+			case 0:
 				waiting = m
 			// On a slow link what was asked for first arrives first.
-			case probes == 2:
+			case 2:
 				h.sendChunk(waiting)
 				h.sendNone(m)
 			}

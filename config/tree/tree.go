@@ -206,7 +206,7 @@ func firstToken(n ast.Node) *token.Token {
 // is the path of m with a dot behind it, for messages. Maps at the same path are merged. A scalar
 // beside a map becomes the map's [Bare] value. A key that is set already is an error, because
 // nobody can tell which of the two values was meant.
-func (m *Node) Insert(prefix, path string, value *Node) error {
+func (n *Node) Insert(prefix, path string, value *Node) error {
 	name, rest, isNested := strings.Cut(path, ".")
 	if isNested {
 		below := &Node{Place: value.Place, Kind: Map}
@@ -216,10 +216,10 @@ func (m *Node) Insert(prefix, path string, value *Node) error {
 		value = below
 	}
 	// The value that was set before may be missing. It and the new one may each be a scalar or a map.
-	old := m.Fields[name]
+	old := n.Fields[name]
 	switch {
 	case old == nil || old.Kind == Null && value.Kind == Map:
-		m.Set(name, value)
+		n.Set(name, value)
 		return nil
 	case old.Kind != Map && value.Kind != Map:
 		return &KeyError{Place: value.Place, Key: prefix + strings.TrimSuffix(name, "."), Problem: AlreadySet(old)}
@@ -228,7 +228,7 @@ func (m *Node) Insert(prefix, path string, value *Node) error {
 		word := old
 		old = &Node{Place: word.Place, Kind: Map}
 		old.Set(Bare, word)
-		m.Set(name, old)
+		n.Set(name, old)
 	case value.Kind == Null:
 		return nil
 	case value.Kind != Map:
@@ -250,14 +250,14 @@ func AlreadySet(first *Node) string {
 
 // Set sets a key of the map m, whatever it held before. A new key is the last in the order; an old
 // one keeps its position.
-func (m *Node) Set(name string, value *Node) {
-	if m.Fields == nil {
-		m.Fields = map[string]*Node{}
+func (n *Node) Set(name string, value *Node) {
+	if n.Fields == nil {
+		n.Fields = map[string]*Node{}
 	}
-	if m.Fields[name] == nil {
-		m.Keys = append(m.Keys, name)
+	if n.Fields[name] == nil {
+		n.Keys = append(n.Keys, name)
 	}
-	m.Fields[name] = value
+	n.Fields[name] = value
 }
 
 // Places stores in places where each part of the value n stands, by its full path. path is that of

@@ -77,7 +77,7 @@ type State struct {
 
 // RoundState is what the machine remembers of one round: its report as far as it
 // is known, with 0 for losses that are not.
-type RoundState struct {
+type RoundState struct { //nolint:revive // State is the whole machine's
 	Report
 	// Overdue says that the round's deadline has passed.
 	Overdue bool

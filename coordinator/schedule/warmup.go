@@ -24,13 +24,13 @@ func (s Warmup) NeedsWith(run Setup) Needs { return NeedsOf(s.Then, run) }
 
 // LearningRate returns the rate of the schedule that follows, times the part of it that the warm-up
 // allows in this round. The part grows from round to round up to 1.
-func (warmup Warmup) LearningRate(p Progress) float64 {
+func (s Warmup) LearningRate(p Progress) float64 {
 	// The schedule that follows expects the last rate as it has returned it, so this schedule's part is
 	// divided out.
 	if p.Round > 1 {
-		p.Previous.LearningRate /= warmup.part(p.Round - 1)
+		p.Previous.LearningRate /= s.part(p.Round - 1)
 	}
-	return warmup.Then.LearningRate(p) * warmup.part(p.Round)
+	return s.Then.LearningRate(p) * s.part(p.Round)
 }
 
 // part returns the part of the learning rate that the warm-up allows in a round: from StartFactor

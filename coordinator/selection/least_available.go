@@ -76,23 +76,23 @@ type forecast struct {
 // share of the time from now + window to now + 2 window in which it is available. With the probability
 // randomShare a forecast is a random share instead. Equal forecasts are in a random order. A device, or a
 // client of which nothing is known, counts as always available.
-func (forecasts *forecasts) Start(number int, now Time) {
-	forecasts.list = forecasts.list[:0]
+func (f *forecasts) Start(number int, now Time) {
+	f.list = f.list[:0]
 	// The window ends by the largest time.
-	windowStart := min(now+forecasts.window, MaxTime-forecasts.window)
-	for client := range forecasts.setup.Clients {
-		hash := keyed.Hash(forecasts.setup.Seed, keyed.Forecast, uint64(number), uint64(client))
+	windowStart := min(now+f.window, MaxTime-f.window)
+	for client := range f.setup.Clients {
+		hash := keyed.Hash(f.setup.Seed, keyed.Forecast, uint64(number), uint64(client))
 		// Of equal forecasts the one with the smaller hash comes first.
 		entry := forecast{available: 1, place: hash, client: int32(client)}
 		switch {
-		case forecasts.randomShare > 0 && keyed.Float64(keyed.Nth(hash, 0)) < forecasts.randomShare:
+		case f.randomShare > 0 && keyed.Float64(keyed.Nth(hash, 0)) < f.randomShare:
 			entry.available = keyed.Float64(keyed.Nth(hash, 1))
-		case forecasts.setup.AvailableShare != nil && client < forecasts.setup.Simulated:
-			entry.available = forecasts.setup.AvailableShare(client, windowStart, windowStart+forecasts.window)
+		case f.setup.AvailableShare != nil && client < f.setup.Simulated:
+			entry.available = f.setup.AvailableShare(client, windowStart, windowStart+f.window)
 		}
-		forecasts.list = append(forecasts.list, entry)
+		f.list = append(f.list, entry)
 	}
-	heap.Init(forecasts)
+	heap.Init(f)
 }
 
 // Next returns the client with the least forecast availability of those that are left in this

@@ -119,11 +119,11 @@ type event struct {
 // Start asks the Python class for the clients of a round, which begins at the virtual time now. The
 // question has the tasks that have ended since the last round's, and the memory that the class returned
 // then. If the class fails or lists a client twice, the round has no clients and the run ends.
-func (order *pythonOrder) Start(round int, now Time) {
-	order.clients = nil
+func (o *pythonOrder) Start(round int, now Time) {
+	o.clients = nil
 	// A round that is started again, after a restart, is asked the same question.
-	if round != order.Past.Round {
-		order.Past = past{Round: round, Memory: order.nextMemory, Told: order.Past.News}
+	if round != o.Past.Round {
+		o.Past = past{Round: round, Memory: o.nextMemory, Told: o.Past.News}
 	}
 	question := struct {
 		Now    roundQuestion `json:"now"`
@@ -132,32 +132,32 @@ func (order *pythonOrder) Start(round int, now Time) {
 		Now: roundQuestion{
 			Round:   round,
 			Seconds: now.Seconds(),
-			Seed:    order.setup.Seed,
-			Clients: order.setup.Clients,
-			Cohort:  order.setup.Cohort,
-			Samples: order.samples,
-			Ended:   append([]event{}, order.Past.Told...),
+			Seed:    o.setup.Seed,
+			Clients: o.setup.Clients,
+			Cohort:  o.setup.Cohort,
+			Samples: o.samples,
+			Ended:   append([]event{}, o.Past.Told...),
 		},
-		Memory: order.Past.Memory,
+		Memory: o.Past.Memory,
 	}
 	var answer struct {
 		Clients []int  `json:"clients"`
 		Memory  string `json:"memory"`
 	}
-	if !order.policy.Asker().Ask("select", question, &answer) {
+	if !o.policy.Asker().Ask("select", question, &answer) {
 		return
 	}
 	chosen := map[int]bool{}
 	// A wrong client makes the whole answer invalid.
 	for _, client := range answer.Clients {
-		if client < 0 || client >= order.setup.Clients || chosen[client] {
-			order.policy.Asker().Fail("select", "client %d is listed twice, or is none of 0 to %d", client, order.setup.Clients-1)
+		if client < 0 || client >= o.setup.Clients || chosen[client] {
+			o.policy.Asker().Fail("select", "client %d is listed twice, or is none of 0 to %d", client, o.setup.Clients-1)
 			return
 		}
 		chosen[client] = true
 	}
-	order.clients = answer.Clients
-	order.nextMemory = answer.Memory
+	o.clients = answer.Clients
+	o.nextMemory = answer.Memory
 }
 
 // roundQuestion is a round as a policy is asked about it.
@@ -195,9 +195,9 @@ func (o *pythonOrder) Ended(client, steps int, took Time, accepted bool) {
 
 // Trained adds the loss of an accepted update to what is kept of its task: the newest one of this
 // client that has no loss yet.
-func (order *pythonOrder) Trained(client int, loss float64) {
-	for place := len(order.Past.News) - 1; place >= 0; place-- {
-		if e := &order.Past.News[place]; e.Client == client && e.Accepted && e.Loss == nil {
+func (o *pythonOrder) Trained(client int, loss float64) {
+	for place := len(o.Past.News) - 1; place >= 0; place-- {
+		if e := &o.Past.News[place]; e.Client == client && e.Accepted && e.Loss == nil {
 			e.Loss = &loss
 			return
 		}

@@ -91,7 +91,7 @@ func OpenSource(path string) (*Source, error) {
 	var head [16]byte
 	n, err := s.File.ReadAt(head[:], 0)
 	s.Head = string(head[:n])
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.File.Close())
 	}
 	return s, nil

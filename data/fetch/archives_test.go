@@ -69,9 +69,9 @@ func TestChecksums(t *testing.T) {
 	write(t, name, []byte("abc"))
 	// FIPS 180-4's example; RFC 1321, section A.5.
 	for _, sum := range []Checksum{
-		Checksum{"sha256", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
-		Checksum{"md5", "900150983cd24fb0d6963f7d28e17f72"},
-		Checksum{"md5", "900150983CD24FB0D6963F7D28E17F72"},
+		{"sha256", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+		{"md5", "900150983cd24fb0d6963f7d28e17f72"},
+		{"md5", "900150983CD24FB0D6963F7D28E17F72"},
 	} {
 		if err := check(t.Context(), sum, name, ""); err != nil {
 			t.Error(err)

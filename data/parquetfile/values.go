@@ -72,7 +72,7 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 func (s *stream) checkEncoded(p *page, b []byte) error {
 	switch p.encoding {
 	//lint:ignore SA1019 writers of version 1 name it so
-	case format.PlainDictionary, format.RLEDictionary:
+	case format.PlainDictionary, format.RLEDictionary: //nolint:staticcheck // writers of version 1 name it so
 		// The first byte is the width in bits of the values of the runs, which are places in the dictionary.
 		if len(b) > 0 && runsExceed(b[1:], int(b[0]), p.values) {
 			return errCount

@@ -277,11 +277,11 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 		for i, field := range fields {
 			// Names are shown in reports, so their texts must be UTF-8.
 			if wanted[i].hasNames && !utf8.ValidString(record[field]) {
-				line, byte := r.FieldPos(field)
+				line, position := r.FieldPos(field)
 				return fmt.Errorf(
 					"line %d, byte %d, column %s: %.40q is not UTF-8 (%s)",
 					line,
-					byte,
+					position,
 					c.header[field],
 					record[field],
 					toUTF8,
@@ -293,8 +293,8 @@ func (c *csvTable) read(wanted []column, result *reading) error {
 					result.rows = row
 					return nil
 				}
-				line, byte := r.FieldPos(field)
-				return fmt.Errorf("line %d, byte %d, column %s: %w", line, byte, c.header[field], err)
+				line, position := r.FieldPos(field)
+				return fmt.Errorf("line %d, byte %d, column %s: %w", line, position, c.header[field], err)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package table
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -95,7 +96,7 @@ func (p *profile) take(row int, c cell) error {
 	// A second cell of the same row: the row is a list.
 	if row == p.lastRow {
 		p.hasLists = true
-		if _, err := c.number(); err == errMissing {
+		if _, err := c.number(); errors.Is(err, errMissing) {
 			p.countMissing()
 		}
 		return nil
@@ -119,7 +120,7 @@ func (p *profile) take(row int, c cell) error {
 	switch {
 	case err == nil:
 		p.takeNumber(row, &c, x, name)
-	case err == errMissing:
+	case errors.Is(err, errMissing):
 		p.countMissing()
 		return nil
 	default:
@@ -228,7 +229,7 @@ func (p *profile) takeList(c *cell) bool {
 	}
 	p.hasLists = true
 	for _, word := range words {
-		if _, err := parseNumber(word); err == errMissing {
+		if _, err := parseNumber(word); errors.Is(err, errMissing) {
 			p.countMissing()
 		}
 	}
@@ -273,7 +274,7 @@ func (p *profile) takeText(text string) {
 // for float32, or a word for a missing number.
 func isPart(word string) bool {
 	_, err := parseNumber(word)
-	return err == nil || err == errMissing || isNumber(word)
+	return err == nil || errors.Is(err, errMissing) || isNumber(word)
 }
 
 // countMissing counts the row of the present cell as one that lacks a value. A row is counted once,
@@ -392,32 +393,32 @@ func (p *profile) exampleValues() string {
 }
 
 // reasonUnused returns the reason why the proposal gives the column no meaning, as a phrase for the user.
-func (c *profile) reasonUnused() string {
+func (p *profile) reasonUnused() string {
 	// The first reason that applies is the most specific one.
 	switch {
-	case c.unusable != "":
-		return "holds " + c.unusable + "; want numbers, text or bytes"
-	case c.areNumbers() && len(c.distinct) == 1:
+	case p.unusable != "":
+		return "holds " + p.unusable + "; want numbers, text or bytes"
+	case p.areNumbers() && len(p.distinct) == 1:
 		return "always the same"
-	case c.instants() != "":
-		return c.instants() + "; name it to use it, better as hours, weekdays or days since a start"
-	case c.areNumbers() && c.isRowNumber():
+	case p.instants() != "":
+		return p.instants() + "; name it to use it, better as hours, weekdays or days since a start"
+	case p.areNumbers() && p.isRowNumber():
 		return "a number for each row, in their order"
-	case c.areNumbers():
+	case p.areNumbers():
 		return "numbers, which are not read beside text"
-	case c.missing == c.rows:
+	case p.missing == p.rows:
 		return "empty"
-	case c.dates > 0:
-		return fmt.Sprintf("dates or times such as %s; as a number, of days or hours, one would be a feature", shown(c.oddText))
-	case c.areSentences():
+	case p.dates > 0:
+		return fmt.Sprintf("dates or times such as %s; as a number, of days or hours, one would be a feature", shown(p.oddText))
+	case p.areSentences():
 		return fmt.Sprintf(
 			"texts of %d bytes on average; want text in the place of features for a model that reads them",
-			c.textBytes/c.texts,
+			p.textBytes/p.texts,
 		)
-	case c.numbers > 0:
-		return fmt.Sprintf("numbers, but %s and the like in %d of %d rows", shown(c.oddText), c.texts, c.rows)
+	case p.numbers > 0:
+		return fmt.Sprintf("numbers, but %s and the like in %d of %d rows", shown(p.oddText), p.texts, p.rows)
 	}
-	return fmt.Sprintf("words, %s different", distinctCount(c))
+	return fmt.Sprintf("words, %s different", distinctCount(p))
 }
 
 // distinctCount returns the number of different values of the column as a text, or "over 1000" if more came

@@ -289,14 +289,14 @@ const fewClients = 5
 // isClient reports whether the column may have the clients, by its name and its values. A client has
 // several rows, so that there are at most half as many values as rows. Where values are too many to be counted,
 // the first of them tell.
-func (c *profile) isClient() bool {
-	isName := c.bytes == 0 && !c.hasLists
-	values := len(c.distinct)
-	hasSeveralRows := values > 1 && values <= max(2, c.rows/2)
-	if c.manyDistinct {
-		hasSeveralRows = c.repeats >= values
+func (p *profile) isClient() bool {
+	isName := p.bytes == 0 && !p.hasLists
+	values := len(p.distinct)
+	hasSeveralRows := values > 1 && values <= max(2, p.rows/2)
+	if p.manyDistinct {
+		hasSeveralRows = p.repeats >= values
 	}
-	return c.isCalledClient && isName && hasSeveralRows
+	return p.isCalledClient && isName && hasSeveralRows
 }
 
 // guess fills the proposal: it gives each of columns its meaning, and each option its reason. named
@@ -560,13 +560,13 @@ func (p *Proposal) KeepTargets() {
 // isLabel reports whether a column to predict has classes rather than numbers. Negative numbers are classes
 // only if there are two of them, such as -1 and 1. Many whole numbers are rather counts, unless their name is
 // that of classes.
-func (c *profile) isLabel() bool {
-	if !c.mayBeClasses(maxDistinct) {
+func (p *profile) isLabel() bool {
+	if !p.mayBeClasses(maxDistinct) {
 		return false
 	}
-	isCalledClass := hasWord(c.name, slices.Concat(classWords, maybeLabel))
-	areClassNumbers := c.lowest >= 0 && (len(c.distinct) <= fewClasses || isCalledClass)
-	return c.areWords() || len(c.distinct) == 2 || areClassNumbers
+	isCalledClass := hasWord(p.name, slices.Concat(classWords, maybeLabel))
+	areClassNumbers := p.lowest >= 0 && (len(p.distinct) <= fewClasses || isCalledClass)
+	return p.areWords() || len(p.distinct) == 2 || areClassNumbers
 }
 
 // guessFeatures chooses the inputs of the model from the columns without a meaning, free. The first
@@ -617,10 +617,10 @@ func (p *Proposal) guessFeatures(free []*profile) {
 
 // areLongTexts reports whether the column has texts that may be the model's input: they are long or of many
 // kinds, or are sentences, and none is a date.
-func (c *profile) areLongTexts() bool {
-	areTexts := c.unusable == "" && c.dates == 0 && c.texts > 0
-	areLong := c.textBytes >= 20*c.texts
-	return areTexts && (areLong || c.manyDistinct || c.areSentences())
+func (p *profile) areLongTexts() bool {
+	areTexts := p.unusable == "" && p.dates == 0 && p.texts > 0
+	areLong := p.textBytes >= 20*p.texts
+	return areTexts && (areLong || p.manyDistinct || p.areSentences())
 }
 
 // takeWhole proposes the column c of lists, bytes or images as the only input.

@@ -174,7 +174,7 @@ func (v *vectors) append(c cell, words []string) (missing error) {
 		}
 		x, err := c.number()
 		switch {
-		case err == errMissing:
+		case errors.Is(err, errMissing):
 			// The row keeps its length, and the caller decides what happens to it.
 			x = v.hole
 			missing = err

@@ -85,8 +85,10 @@ func init() {
 // Sink is the output that writes devices.log; it has no options.
 type Sink struct{}
 
+// Files names the file that the output writes.
 func (Sink) Files() []string { return []string{File} }
 
+// Open makes the log of a run.
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) {
 	return &Log{run: run}, nil
 }

@@ -64,10 +64,10 @@ type Device struct {
 	model timeModel
 }
 
-// FitRun fits classes to the real devices of the run in folder dir. With pool it fits one class to
+// Run fits classes to the real devices of the run in folder dir. With pool it fits one class to
 // all devices that have one class in the run, otherwise one to every device. It is an error if no
 // device has done two tasks with known times.
-func FitRun(dir string, pool bool) (*Fit, error) {
+func Run(dir string, pool bool) (*Fit, error) {
 	r, err := readRecord(dir)
 	if err != nil {
 		return nil, err

@@ -125,7 +125,7 @@ func estimates(d *Device) string {
 // what it was, and simulated clients of the classes take as long as the run's devices.
 func TestFit_FindsFleet(t *testing.T) {
 	dir := made{text: three, classes: truth, rounds: 80, steps: decay}.play(t)
-	f, err := FitRun(dir, false)
+	f, err := Run(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestFit_CorrelatedSteps(t *testing.T) {
 		}
 	}
 	alike := "fleet: [{name: a, download_mbps: 20, upload_mbps: 5, seconds_per_step: 0.05, step_cv: 0.6}]\ndevices: {names: {pi1: a, pi2: a, pi3: a}}\n"
-	f, err := FitRun(made{text: three, classes: alike, rounds: 120, steps: decay, spoil: together}.play(t), false)
+	f, err := Run(made{text: three, classes: alike, rounds: 120, steps: decay, spoil: together}.play(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestFit_CorrelatedDevices(t *testing.T) {
 		pool         bool
 		want, within float64
 	}{{false, 1, 0.005}, {true, alone, 0.02}} {
-		f, err := FitRun(dir, o.pool)
+		f, err := Run(dir, o.pool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +270,7 @@ func TestFit_ShortRuns(t *testing.T) {
 	var measured, fitted float64
 	for seed := range runs {
 		m := made{text: three, classes: fmt.Sprintf("seed: %d\n%s", 1+2*seed, truth), rounds: 20, steps: func(r int) int { return 44 - 2*r }}
-		f, err := FitRun(m.play(t), false)
+		f, err := Run(m.play(t), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +336,7 @@ func TestFit_LeftOut(t *testing.T) {
 			e.Plan.Upload *= 50
 		}
 	}
-	f, err := FitRun(made{text: three, classes: truth, rounds: 60, steps: decay, spoil: spoil}.play(t), false)
+	f, err := Run(made{text: three, classes: truth, rounds: 60, steps: decay, spoil: spoil}.play(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ fleet:
 devices: {names: {pi1: board, pi2: null, pi3: board}}
 `
 	dir := made{text: own, classes: truth, rounds: 30, steps: decay}.play(t)
-	f, err := FitRun(dir, true)
+	f, err := Run(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ devices: {names: {pi1: board, pi2: null, pi3: board}}
 	if want := 6.71 / (6.71/5 - 0.5); math.Abs(upload.Values[1]/want-1) > 0.1 {
 		t.Errorf("pi1 uploads with %g Mbit/s besides its overhead, want %g", upload.Values[1], want)
 	}
-	f, err = FitRun(dir, false)
+	f, err = Run(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +414,7 @@ func TestFit_SimulatedClientsStay(t *testing.T) {
 		three: "simulated/1 pi1/0 pi2/0 pi3/0",
 		"task: femnist\nclients: 5\ncohort: 5\nfleet: [{name: pi2}, {name: b}]\ndevices: {names: {pi1: b, pi2: b, pi3: null}}\n": "pi2/1 b/1 pi1/0 pi2-fitted/0 pi3/0",
 	} {
-		f, err := FitRun(made{text: own, classes: truth, rounds: 8, steps: decay}.play(t), false)
+		f, err := Run(made{text: own, classes: truth, rounds: 8, steps: decay}.play(t), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -453,7 +453,7 @@ func TestFit_SimulatedClientsStay(t *testing.T) {
 // Links that the run modelled are not fitted.
 func TestFit_ModelledLinks(t *testing.T) {
 	own := strings.Replace(three, "pi3]", "pi3], link: modelled", 1)
-	f, err := FitRun(made{text: own, classes: truth, rounds: 30, steps: decay}.play(t), false)
+	f, err := Run(made{text: own, classes: truth, rounds: 30, steps: decay}.play(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -484,7 +484,7 @@ func TestFit_Impossible(t *testing.T) {
 		silent:      "it holds no events.log (run it without events.sample: off)",
 		sized:       "network.model_megabits is exact, and open ",
 	} {
-		if _, err := FitRun(dir, false); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Run(dir, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

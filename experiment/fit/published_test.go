@@ -33,7 +33,7 @@ func TestFit_OfTimes(t *testing.T) {
 				downs[i], ups[i] = append(downs[i], e.Plan.Download.Seconds()), append(ups[i], e.Plan.Upload.Seconds())
 			}
 		}
-		f, err := FitRun(made{text: three, classes: truth, rounds: 60, steps: decay, spoil: spoil}.play(t), false)
+		f, err := Run(made{text: three, classes: truth, rounds: 60, steps: decay, spoil: spoil}.play(t), false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ func TestFit_Unknown(t *testing.T) {
 		says  bool
 	}{{decay, false}, {func(int) int { return 20 }, true}} {
 		dir := made{text: three, classes: alike, rounds: 40, steps: k.steps}.play(t)
-		f, err := FitRun(dir, false)
+		f, err := Run(dir, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -98,9 +98,13 @@ type FileState struct {
 // State is what a file was found to be.
 type State string
 
+// What a file may be found to be.
 const (
-	Intact  State = "ok"
+	// Intact means that the file has the digest that was written down.
+	Intact State = "ok"
+	// Damaged means that the file is there and has another digest or cannot be read.
 	Damaged State = "damaged"
+	// Missing means that no such file is there any more.
 	Missing State = "missing"
 	// Unchecked means that there is no digest which says what the file held.
 	Unchecked State = "unchecked"

@@ -453,7 +453,7 @@ func TestRows_ColumnsOfMetrics(t *testing.T) {
 		}
 		// Another run's metrics are not taken for one's own.
 		s = OnDisk(system{}, dir)
-		if err := s.Check([]FileDigest{{RoundsFile, int64(len(text)), sealOf([]byte(text))}}); err != nil {
+		if err := s.Check([]FileDigest{{RoundsFile, int64(len(text)), sealOf(text)}}); err != nil {
 			t.Fatal(err)
 		}
 		other := &rounds{columns: columnsOf([]string{"other"})}

@@ -78,14 +78,18 @@ func (r *Run) Path(name string) string { return filepath.Join(r.Dir, name) }
 // RunState is where a run stands.
 type RunState string
 
+// Where a run may stand.
 const (
+	// RunComplete means that the run has come to its end.
 	RunComplete RunState = "complete"
 	// RunStopped means interrupted or failed, with a summary: the run can be resumed.
 	RunStopped RunState = "stopped"
 	// RunKilled means that the process ended without a summary: the run can be resumed.
-	RunKilled   RunState = "killed"
+	RunKilled RunState = "killed"
+	// RunDiverged means that the training has diverged, which ends the run.
 	RunDiverged RunState = "diverged"
-	RunRunning  RunState = "running"
+	// RunRunning means that a process is at work on the run.
+	RunRunning RunState = "running"
 	// RunDamaged means that the configuration or the summary cannot be read.
 	RunDamaged RunState = "damaged"
 	// RunChanged means that the files are not as the run left them.

@@ -59,13 +59,13 @@ type Difference struct {
 // Error implements error.
 func (d *Difference) Error() string { return d.Text }
 
-// Difference compares the identity of earlier work, begun, with that of work now. It returns nil if
-// both compute the same bits, else the first part that differs. Data and kernel are compared by their digests if both
-// identities have these, and otherwise by what the configurations say of them.
-func (begun *Identity) Difference(now *Identity) *Difference {
-	before := begun.inputs()
+// Difference compares i, the identity of earlier work, with that of work now. It returns nil if both
+// compute the same bits, else the first part that differs. Data and kernel are compared by their
+// digests if both identities have these, and otherwise by what the configurations say of them.
+func (i *Identity) Difference(now *Identity) *Difference {
+	before := i.inputs()
 	after := now.inputs()
-	before.Settings, after.Settings = settings(begun, now)
+	before.Settings, after.Settings = settings(i, now)
 	d := before.Difference(after)
 	if d == nil {
 		return nil

@@ -68,6 +68,15 @@ func (p *Timing) uses() func(*round.TaskReport) (round.Used, error) {
 	return func(e *round.TaskReport) (round.Used, error) { return p.taskUse(e, &power, start) }
 }
 
+// classOf returns the class of a client in the fleet. It is negative for a real device without one.
+func (p *Timing) classOf(client int) int {
+	isSimulated := client < p.Config.Clients
+	if isSimulated {
+		return p.Fleet.Class(client)
+	}
+	return p.Fleet.DeviceClass(client)
+}
+
 // taskUse returns what a task has used, as far as it is known: time and bytes, energy if the client's class
 // of the fleet has watts, and what that energy emits and costs if there is a trace of the electrical grid.
 // power is that of [Timing.Power], and start the time in the trace at which virtual time is 0.
@@ -77,13 +86,7 @@ func (p *Timing) taskUse(e *round.TaskReport, power *metrics.Power, start time.T
 	used.Time = e.End - e.Start
 	used.Bytes = downloaded + uploaded
 	// The class is negative for a real device without one.
-	class := -1
-	isSimulated := e.Client < p.Config.Clients
-	if isSimulated {
-		class = p.Fleet.Class(e.Client)
-	} else {
-		class = p.Fleet.DeviceClass(e.Client)
-	}
+	class := p.classOf(e.Client)
 	if class < 0 || power.Watts == nil {
 		return used, nil
 	}

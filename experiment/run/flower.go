@@ -57,7 +57,7 @@ type flowerRun struct {
 	waiting []any
 	rounds  int
 	// server serves the pages of the run; nil if the configuration has no HTTP address.
-	server *web.WebServer
+	server *web.Server
 	// scores says which scores of the app are which values, quality is the one by which models are
 	// compared, and metrics are all metrics of validation. They are known once the outputs are
 	// open.

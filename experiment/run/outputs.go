@@ -160,13 +160,13 @@ func (p *experiment) roundsSoFar(dir string) iter.Seq2[round.Report, error] {
 
 // serve serves the pages of the outputs at the configuration's http. The page of a run that was
 // interrupted still shows how it ended, so only Close ends the server, not ctx.
-func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.WebServer, error) {
+func (r *recorder) serve(ctx context.Context, notify func(string)) (*web.Server, error) {
 	return serve(ctx, r.outputs, r.p.Config.HTTP, notify)
 }
 
 // closePages ends the server of the outputs' pages. It first lets Prometheus scrape how the run ended, for
 // as long as the run's options say.
-func (r *recorder) closePages(ctx context.Context, server *web.WebServer) error {
+func (r *recorder) closePages(ctx context.Context, server *web.Server) error {
 	for _, m := range metrics.Outputs[*prometheus.Metrics](r.outputs) {
 		m.AwaitScrape(ctx, r.p.options.ScrapeGrace)
 	}
@@ -181,7 +181,7 @@ func serve(
 	outputs *metrics.Recorder,
 	address string,
 	notify func(string),
-) (*web.WebServer, error) {
+) (*web.Server, error) {
 	var pages []web.Page
 	for _, o := range metrics.Outputs[web.Pager](outputs) {
 		pages = append(pages, o.Pages()...)

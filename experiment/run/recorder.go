@@ -175,10 +175,10 @@ func (r *recorder) timeRound(report *round.Report) {
 func (r *recorder) trainingProgress(done, total int) {
 	r.remaining.Lock()
 	now := time.Now()
-	switch {
-	case done == 0:
+	switch done {
+	case 0:
 		r.remaining.trainingBegan = now
-	case done == total:
+	case total:
 		r.remaining.trainedSeconds += now.Sub(r.remaining.trainingBegan).Seconds()
 		r.remaining.trainingBegan = time.Time{}
 	}

@@ -89,7 +89,7 @@ func TestToy_OneEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := httptest.NewRecorder()
-	scraped.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	scraped.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if got := answer.Body.String(); !strings.Contains(got, "\nfedpace_toy{") {
 		t.Errorf("Prometheus: %.500s", got)
 	}

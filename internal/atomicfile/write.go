@@ -57,10 +57,10 @@ func (u unnamed) Write(b []byte) (int, error) {
 
 // cause is an error of the operating system without the names of files.
 func cause(err error) error {
-	switch e := err.(type) {
-	case *os.PathError:
+	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err
-	case *os.LinkError:
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
 		return e.Err
 	}
 	return err

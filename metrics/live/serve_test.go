@@ -19,7 +19,7 @@ import (
 )
 
 // serve mounts a hub where runs do.
-func serve(t *testing.T, h *Hub) *web.WebServer {
+func serve(t *testing.T, h *Hub) *web.Server {
 	t.Helper()
 	if h.pace.frame == 0 {
 		h.pace.frame = 10 * time.Millisecond
@@ -74,7 +74,7 @@ func events(t *testing.T, body io.Reader) <-chan event {
 	return out
 }
 
-func follow(t *testing.T, s *web.WebServer, header ...string) <-chan event {
+func follow(t *testing.T, s *web.Server, header ...string) <-chan event {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr()+"/events", nil)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -114,7 +115,7 @@ fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1767322804.0001
 // No name is one of the wall clock's, as a scrape gives them.
 func TestWrite_ClocksDoNotMix(t *testing.T) {
 	answer := httptest.NewRecorder()
-	prometheus.New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "fixed", Train: true, Metrics: []metric.Metric{{Name: metric.Accuracy}}}).Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	prometheus.New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "fixed", Train: true, Metrics: []metric.Metric{{Name: metric.Accuracy}}}).Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	live, err := parser.TextToMetricFamilies(answer.Body)
 	if err != nil {

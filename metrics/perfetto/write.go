@@ -132,7 +132,7 @@ func (t *tracer) describe() {
 func (t *tracer) round(r *metrics.Round) {
 	t.written.Rounds++
 	values := []*trace.DebugAnnotation{
-		integer("round", r.Round), integer("K_r", r.LocalSteps), real("eta_r", r.LearningRate),
+		integer("round", r.Round), integer("K_r", r.LocalSteps), float("eta_r", r.LearningRate),
 		integer("cohort", r.Cohort), integer("tasks in this trace", len(r.Tasks)),
 	}
 	// The arguments of the slice count the tasks of the round by outcome, also those that are not
@@ -141,7 +141,7 @@ func (t *tracer) round(r *metrics.Round) {
 		values = append(values, integer(round.Outcome(o).String(), n))
 	}
 	if !math.IsNaN(r.TrainingLoss) {
-		values = append(values, real("training loss", r.TrainingLoss))
+		values = append(values, float("training loss", r.TrainingLoss))
 	}
 	t.begin(r.Start, &trace.TrackEvent{
 		TrackUuid:        roundsTrack,
@@ -225,7 +225,7 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	}
 	// The task was broken off before its plan had ended, so its planned duration is shown, too.
 	if took, planned := task.End-task.Start, task.Plan.Total(); took < planned {
-		values = append(values, real("seconds planned", planned.Seconds()))
+		values = append(values, float("seconds planned", planned.Seconds()))
 	}
 	if task.Slow {
 		values = append(values, &trace.DebugAnnotation{Name: "among the slowest", BoolValue: proto.Bool(true)})
@@ -338,7 +338,7 @@ func integer(name string, v int) *trace.DebugAnnotation {
 	return &trace.DebugAnnotation{Name: name, IntValue: proto.Int64(int64(v))}
 }
 
-// real is an argument of a slice with a floating-point number.
-func real(name string, v float64) *trace.DebugAnnotation {
+// float is an argument of a slice with a floating-point number.
+func float(name string, v float64) *trace.DebugAnnotation {
 	return &trace.DebugAnnotation{Name: name, DoubleValue: &v}
 }

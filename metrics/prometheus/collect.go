@@ -253,8 +253,8 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 	updates := c.add("updates_total", "Tasks by how they ended.", "outcome", "kind")
 	clients := m.run.Clients
 	devices := len(m.run.Devices)
-	actors.gauge(float64(clients), kindNames[simulated])
-	actors.gauge(float64(devices), kindNames[real])
+	actors.gauge(float64(clients), kindNames[simulatedKind])
+	actors.gauge(float64(devices), kindNames[realKind])
 	for i, class := range m.classes {
 		kind := m.kindOf(i)
 		// A run without clients of that kind has no series of it.
@@ -277,7 +277,7 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 // hasClients reports whether the run has clients of this kind, simulated or real. A kind without
 // clients has no series, as they would all be 0.
 func (m *Metrics) hasClients(kind int) bool {
-	if kind == real {
+	if kind == realKind {
 		return len(m.run.Devices) > 0
 	}
 	return m.run.Clients > 0

@@ -31,7 +31,7 @@ func TestHistogram_BothFormsOfHistogram(t *testing.T) {
 		{"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", true},
 		{"text/plain;version=0.0.4", false},
 	} {
-		request, err := http.NewRequest("GET", "http://"+s.Addr()+"/metrics", nil)
+		request, err := http.NewRequest(http.MethodGet, "http://"+s.Addr()+"/metrics", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

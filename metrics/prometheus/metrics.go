@@ -29,8 +29,8 @@ func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), ni
 
 // The kinds of clients, as labels have them.
 const (
-	simulated = iota
-	real
+	simulatedKind = iota
+	realKind
 	kinds
 )
 
@@ -266,9 +266,9 @@ func (m *Metrics) addHistograms() {
 // last place is that of real devices; all others are of simulated clients.
 func (m *Metrics) kindOf(class int) int {
 	if class == len(m.classes)-1 {
-		return real
+		return realKind
 	}
-	return simulated
+	return simulatedKind
 }
 
 // Start implements [metrics.Starter]: for a resumed run it shows where the run stands before the
@@ -399,7 +399,7 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	m.duration.Observe((r.End - r.Start).Seconds())
 	// All tasks count as simulated at first; takeBatch moves those of real devices.
 	for o, n := range r.Outcomes {
-		s.updates[simulated][o] += uint64(n)
+		s.updates[simulatedKind][o] += uint64(n)
 	}
 	s.unrecovered += r.Secure.Unrecovered
 	s.usage = *r.Usage
@@ -418,8 +418,8 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		// That happens to all tasks of a round together, so the round's own numbers are the right limit. A
 		// difference below 0 would make a counter fall.
 		n = min(n, uint64(r.Outcomes[o]))
-		s.updates[simulated][o] -= n
-		s.updates[real][o] += n
+		s.updates[simulatedKind][o] -= n
+		s.updates[realKind][o] += n
 		b.outcomes[o] = 0
 	}
 	// The sums of the batch are added to those of the closed rounds and start again from 0.

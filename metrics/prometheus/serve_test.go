@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
@@ -16,7 +17,7 @@ import (
 // How a run ended is shown until Prometheus has seen it, and nobody waits for anybody else.
 func TestServe_EndWaitsForScrape(t *testing.T) {
 	scrapeUntil := func(ctx context.Context, m *Metrics) {
-		r := httptest.NewRequestWithContext(ctx, "GET", "/metrics", nil)
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil)
 		r.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", "2")
 		m.Handler().ServeHTTP(httptest.NewRecorder(), r)
 	}

@@ -32,8 +32,8 @@ type Page struct {
 // Pager is an output with pages to serve.
 type Pager interface{ Pages() []Page }
 
-// WebServer serves pages until it is closed.
-type WebServer struct {
+// Server serves pages until it is closed.
+type Server struct {
 	listener *limitedListener
 	server   http.Server
 	// stop detaches the server from the context that ends it.
@@ -75,7 +75,7 @@ var ErrInUse = errors.New("the port is in use")
 // names are refused, because a foreign page may let its own name resolve to this machine
 // (DNS rebinding). At most [MaxConns] connections are open at a time. Where too many wait without a
 // request, a new one takes the place of the oldest of these, of whichever address has the most of them.
-func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) {
+func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
 	switch {
@@ -86,7 +86,7 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) 
 	}
 	// Shutdown cancels the contexts of requests, which ends streams, and gives other answers a moment.
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &WebServer{
+	s := &Server{
 		listener: &limitedListener{l, connlimit.New(maxWaiting, maxRequests)},
 		cancel:   cancel,
 		done:     make(chan struct{}),
@@ -121,12 +121,12 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) 
 }
 
 // Addr returns the address that the server listens on, with its port.
-func (s *WebServer) Addr() string { return s.listener.Addr().String() }
+func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // Close ends streams, lets other answers end for a moment, closes the port and
 // returns when nothing of the server runs any more. It may be called twice. The
 // error says why the server ended before it was told to.
-func (s *WebServer) Close() error {
+func (s *Server) Close() error {
 	s.stop()
 	err := s.shutdown()
 	<-s.done
@@ -135,7 +135,7 @@ func (s *WebServer) Close() error {
 
 // shutdown ends the listener and the contexts of all requests, and waits for answers that are being
 // written, for at most shutdownTime. Then it closes all connections that are left.
-func (s *WebServer) shutdown() error {
+func (s *Server) shutdown() error {
 	s.cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()

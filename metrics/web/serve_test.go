@@ -14,7 +14,7 @@ import (
 )
 
 // pages are a server with a page and a folder.
-func pages(t *testing.T, addr string) *WebServer {
+func pages(t *testing.T, addr string) *Server {
 	t.Helper()
 	answer := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
@@ -68,7 +68,7 @@ func TestServe_OnlyReadingIsAllowed(t *testing.T) {
 }
 
 // raw sends bytes as they stand, and returns the answer.
-func raw(t *testing.T, s *WebServer, request string) *http.Response {
+func raw(t *testing.T, s *Server, request string) *http.Response {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Addr())
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 // Advice says which number of local steps K* and which learning rate eta* the convergence theory of
-// the paper finds best, at a series of times of a run. [Advise] and [AdviseRun] make it.
+// the paper finds best, at a series of times of a run. [Advise] and [AlongRun] make it.
 type Advice struct {
 	// Task is the task of the configuration.
 	Task string `json:"task"`
@@ -216,11 +216,11 @@ func horizon(c config.Config, roundSeconds float64) (float64, error) {
 		"or stop.equal_runtime_rounds")
 }
 
-// AdviseRun says what the theory advises along a finished run, in about points rows. dir holds the run's
+// AlongRun says what the theory advises along a finished run, in about points rows. dir holds the run's
 // configuration, rounds and model. The loss at the time of a row is the mean of the last window's first-step
 // losses (Eq. 15). The constants of a convex task are calculated, and [Estimate] finds those of any other;
 // those in g, or else in the configuration, take precedence.
-func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, error) {
+func AlongRun(ctx context.Context, dir string, g Given, points int) (*Advice, error) {
 	r, err := folder.Open(dir)
 	if err != nil {
 		return nil, err

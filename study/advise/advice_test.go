@@ -178,12 +178,12 @@ func TestAdvise_Configuration(t *testing.T) {
 
 // Of a run whose schedule looks ahead W is the time to its end, and what was
 // calculated for the schedule is told as such.
-func TestAdviseRun_TimeAhead(t *testing.T) {
+func TestAlongRun_TimeAhead(t *testing.T) {
 	c := runtest.BriefConvex(t, "quadratic", "schedule.k=theory", "theory.time=ahead", "stop={equal_runtime_rounds: 20}")
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := AdviseRun(t.Context(), c.Out, Given{}, 5)
+	a, err := AlongRun(t.Context(), c.Out, Given{}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestEstimate_KnownProblem(t *testing.T) {
 		t.Errorf("sources %v", sources)
 	}
 	// Of the same run: its losses are F_w, and a convex task is calculated.
-	a, err := AdviseRun(t.Context(), c.Out, Given{}, 5)
+	a, err := AlongRun(t.Context(), c.Out, Given{}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestEstimate_KnownProblem(t *testing.T) {
 }
 
 // A network's run gives estimates, in words.
-func TestAdviseRun_Network(t *testing.T) {
+func TestAlongRun_Network(t *testing.T) {
 	c, err := config.Load("", []string{"task=femnist", "clients=20", "cohort=4", "schedule.k0=4", "stop.rounds=8", "schedule.window=2",
 		"network.model_megabits=exact", "out=" + filepath.Join(t.TempDir(), "run")})
 	if err != nil {
@@ -245,7 +245,7 @@ func TestAdviseRun_Network(t *testing.T) {
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := AdviseRun(t.Context(), c.Out, Given{}, 5)
+	a, err := AlongRun(t.Context(), c.Out, Given{}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestAdviseRun_Network(t *testing.T) {
 	if err := os.Remove(filepath.Join(c.Out, outputs.ModelFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := AdviseRun(t.Context(), c.Out, Given{}, 5); err == nil || !strings.Contains(err.Error(), "no final model") {
+	if _, err := AlongRun(t.Context(), c.Out, Given{}, 5); err == nil || !strings.Contains(err.Error(), "no final model") {
 		t.Errorf("%v", err)
 	}
 	timed := c
@@ -268,7 +268,7 @@ func TestAdviseRun_Network(t *testing.T) {
 	if _, err := run.Run(t.Context(), timed, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := AdviseRun(t.Context(), timed.Out, Given{}, 5); err == nil || !strings.Contains(err.Error(), "did not train") {
+	if _, err := AlongRun(t.Context(), timed.Out, Given{}, 5); err == nil || !strings.Contains(err.Error(), "did not train") {
 		t.Errorf("%v", err)
 	}
 }

@@ -4,5 +4,5 @@
 // The formulas are those of coordinator/theory. What this package adds is where their constants come
 // from, in this order: a flag ([Given]), the configuration's theory keys, a convex task's own objective
 // ([OpenObjective]), or gradients at a finished run's models ([Estimate]). Each is reported with its
-// [Source]. [Advise] looks ahead from the start of a configuration, [AdviseRun] goes along a run.
+// [Source]. [Advise] looks ahead from the start of a configuration, [AlongRun] goes along a run.
 package advise

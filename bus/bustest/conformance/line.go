@@ -14,7 +14,7 @@ import (
 )
 
 // line makes a connection as a [bus.Line].
-func (p *Bus) line(t testing.TB) bus.Line { return p.Connect(t).(bus.Line) }
+func (b *Bus) line(t testing.TB) bus.Line { return b.Connect(t).(bus.Line) }
 
 // subscribe subscribes to a subject, and returns the channel of its messages.
 func subscribe(t testing.TB, l bus.Line, subject string) (<-chan *bus.RawMessage, bus.Subscription) {

@@ -221,11 +221,9 @@ func dataSettings(p *table.Proposal, path string, o federated.Options) (map[stri
 	if measures, ok := measuresFor(set.Info().Samples); ok {
 		values[measuresKey] = measures
 	}
-	// Without clients, no epoch of a client is known.
-	steps := 10
-	// The clients of the table tell how many steps an epoch has.
+	// The clients of the table, if it has any, tell how many steps an epoch has.
 	if !set.Info().Undealt {
-		steps = federated.MedianEpoch(set)
+		steps := federated.MedianEpoch(set)
 		values["schedule.k0"] = setting{fmt.Sprint(steps), "an epoch of the median client"}
 	}
 	// The features of a bag are the words' shares, which are small.

@@ -2,8 +2,10 @@ package throttle
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 )
@@ -77,7 +79,7 @@ func TestClose_EndsConnections(t *testing.T) {
 	p.Close()
 	if _, err := io.ReadAll(c); err == nil {
 		return // it is closed
-	} else if e, ok := err.(net.Error); ok && e.Timeout() {
+	} else if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("it stays open: %v", err)
 	}
 	if _, err := Start(Config{Upload: -1}); err == nil {

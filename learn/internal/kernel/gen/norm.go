@@ -92,11 +92,11 @@ func normalisation() {
 			VMOVUPS(v, operands["dst"])
 		})
 	// The kernels of a ReLU compare with zero.
-	clear := func() {
+	setZero := func() {
 		zero = YMM()
 		VXORPS(zero, zero, zero)
 	}
-	walk("addReLU", ": see AddReLU.", []string{"dst", "x"}, "", clear, func(operands map[string]Mem) {
+	walk("addReLU", ": see AddReLU.", []string{"dst", "x"}, "", setZero, func(operands map[string]Mem) {
 		v := YMM()
 		VMOVUPS(operands["dst"], v)
 		VADDPS(operands["x"], v, v)
@@ -104,7 +104,7 @@ func normalisation() {
 		VMAXPS(v, zero, v)
 		VMOVUPS(v, operands["dst"])
 	})
-	walk("mask", ": see Mask.", []string{"dst", "x"}, "", clear, func(operands map[string]Mem) {
+	walk("mask", ": see Mask.", []string{"dst", "x"}, "", setZero, func(operands map[string]Mem) {
 		k := YMM()
 		// The mask is set where 0 < x.
 		VCMPPS(Imm(0x11), operands["x"], zero, k)

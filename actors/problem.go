@@ -227,8 +227,8 @@ func (p *Problem) checkBatches() error {
 	}
 	for c := range p.Set.Clients() {
 		if n := p.Set.Samples(c); n < minBatch {
-			return fmt.Errorf("model: client %d (%s) has %d sample, and batch_norm trains on at least %d, as one value "+
-				"has no variance (take norm or layer_norm, or leave such clients out of the data)",
+			return fmt.Errorf("model: client %d (%s) has %d sample, and batch_norm trains on at least %d, as one "+
+				"value has no variance (take norm or layer_norm, or leave such clients out of the data)",
 				c, p.Set.Client(c), n, minBatch)
 		}
 	}
@@ -260,8 +260,9 @@ func (p *Problem) checkTrainer() error {
 	steps := p.Trainer.Steps
 	if _, streams := algorithm.Streams(p.Algorithm); streams && !steps.ArePlain() {
 		return fmt.Errorf(
-			"aggregate.algorithm: with streaming a client's steps go on from task to task, and trainer %s makes its own "+
-				"optimizer anew for each, %s (leave out optimizer= in the script, or take another algorithm)",
+			"aggregate.algorithm: with streaming a client's steps go on from task to task, and trainer %s makes "+
+				"its own optimizer anew for each, %s (leave out optimizer= in the script, or take another "+
+				"algorithm)",
 			p.Trainer.Name,
 			steps,
 		)

@@ -541,8 +541,9 @@ func (t *Trainer) addCompressed(
 }
 
 // sentRange returns the range of parameters that a client compresses and sends: all trained ones, or one fragment. With
-// Streaming that is the fragment of the round that makes the next model, with Decoupled that of the client's turn, which
-// is the number of tasks that it has done. shared is nil in a loss query, which sends nothing: its range is that of all.
+// Streaming that is the fragment of the round that makes the next model, with Decoupled that of the client's
+// turn, which is the number of tasks that it has done. shared is nil in a loss query, which sends nothing: its
+// range is that of all.
 func (t *Trainer) sentRange(shared *Shared, task *Assignment) (start, end int) {
 	switch a := t.problem.Algorithm.(type) {
 	case algorithm.Streaming:

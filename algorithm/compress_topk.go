@@ -77,7 +77,11 @@ func (l *largest) Compress(update []float32, _ *rand.PCG) {
 // kthDigit returns one digit, of 16 bits, of the k-th largest of some values, and how many of the values have a
 // larger digit. Of a magnitude's bits, digitOf returns the digit, and false for a value that is left out: in the
 // search for the lower digit, one whose upper digit differs.
-func (l *largest) kthDigit(update []float32, k int, digitOf func(magnitude uint32) (digit int, ok bool)) (digit, larger int) {
+func (l *largest) kthDigit(
+	update []float32,
+	k int,
+	digitOf func(magnitude uint32) (digit int, ok bool),
+) (digit, larger int) {
 	clear(l.count)
 	for _, x := range update {
 		if d, ok := digitOf(magnitude(x)); ok {

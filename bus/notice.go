@@ -62,7 +62,11 @@ func (s NoticeState) ConcernsServer() bool { return s >= ServerStopping }
 // trainer. trains says that the run has jobs: only then does the text mention that a host without
 // workers does not train.
 func HostJoined(host string, workers int, trains bool) Notice {
-	n := Notice{host, HostPresent, fmt.Sprintf("Host %s is there with %d %s.", host, workers, human.Plural(workers, "trainer"))}
+	n := Notice{
+		host,
+		HostPresent,
+		fmt.Sprintf("Host %s is there with %d %s.", host, workers, human.Plural(workers, "trainer")),
+	}
 	if workers == 0 && trains {
 		n.Text = fmt.Sprintf("Host %s is there for plans; it does not train.", host)
 	}

@@ -111,8 +111,8 @@ func (j *Job) Validate() error {
 		// An attacker is named by its class in the fleet, counted from 1; 0 stands for an honest client.
 		c.number("clients.attacker", int64(w.Attacker), 0, maxClasses)
 	}
-	// A shard is a range of the held-out samples, from From on or spread evenly over them (Spread), or, in an evaluation
-	// by client, samples of one client.
+	// A shard is a range of the held-out samples, from From on or spread evenly over them (Spread), or, in an
+	// evaluation by client, samples of one client.
 	for _, s := range j.Shards {
 		c.number("shards.index", int64(s.Index), 0, MaxSamples)
 		c.number("shards.from", saturated(s.From), 0, MaxSamples)
@@ -385,7 +385,9 @@ func (j *Join) Validate() error {
 	c.number("number of measured", int64(len(j.Measured)), 0, MaxMeasured)
 	for _, m := range j.Measured {
 		c.text("measured.model", m.Model)
-		for _, v := range []float64{m.SecondsPerStep, m.ComputeSeconds, m.DownloadMbps, m.DownloadSeconds, m.UploadMbps, m.UploadSeconds} {
+		computing := []float64{m.SecondsPerStep, m.ComputeSeconds}
+		transfers := []float64{m.DownloadMbps, m.DownloadSeconds, m.UploadMbps, m.UploadSeconds}
+		for _, v := range append(computing, transfers...) {
 			c.float("a number of measured", v, 0, maxMeasured)
 		}
 	}

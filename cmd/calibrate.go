@@ -28,7 +28,7 @@ import (
 // for the coordinator's end. Configuration files, if given, say what the devices of their run
 // compute.
 func calibrateCommand() *cobra.Command {
-	c := cli.CalibrateCommand("fedpace", func(files, sets []string, device calibrate.DeviceInput) (*calibrate.Subject, error) {
+	ofConfig := func(files, sets []string, device calibrate.DeviceInput) (*calibrate.Subject, error) {
 		// A trainer on the command line overrides that of the files, as --set trainer.command
 		// would.
 		if device.Trainer != "" {
@@ -42,7 +42,8 @@ func calibrateCommand() *cobra.Command {
 			return subjectOfApp(&loaded), nil
 		}
 		return calibration.OfConfig(&loaded, device)
-	})
+	}
+	c := cli.CalibrateCommand("fedpace", ofConfig)
 	c.AddCommand(calibrateServeCommand())
 	return c
 }

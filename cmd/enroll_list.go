@@ -161,7 +161,10 @@ func earlierDevices(path string, listed map[string]bool) (lines string, err erro
 		}
 	}
 	if !isOurs {
-		return "", fmt.Errorf("%s: it is not as fedpace enroll --list writes it, so it stays as it is: move it away", path)
+		return "", fmt.Errorf(
+			"%s: it is not as fedpace enroll --list writes it, so it stays as it is: move it away",
+			path,
+		)
 	}
 	return lines, nil
 }

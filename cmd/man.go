@@ -73,7 +73,12 @@ func pageOf(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath()
 // would change it with each build.
 func manual(c *cobra.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".nh\n.TH \"%s\" \"1\" \"\" \"fedpace %s\" \"fedpace\"\n", strings.ToUpper(pageOf(c)), cli.Version())
+	fmt.Fprintf(
+		&b,
+		".nh\n.TH \"%s\" \"1\" \"\" \"fedpace %s\" \"fedpace\"\n",
+		strings.ToUpper(pageOf(c)),
+		cli.Version(),
+	)
 	// section writes a section whose tables and line breaks stay.
 	section := func(title, text string) {
 		text = strings.Trim(text, "\n")

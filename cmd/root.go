@@ -33,7 +33,13 @@ type program struct {
 	// predict predicts the run in dir, or that of the files and sets if dir is empty.
 	predict func(ctx context.Context, dir string, files, sets []string, o run.Options) (*forecast.Comparison, error)
 	// plan compares settings of a deployment; progress is called after each draw of the fleet.
-	plan func(ctx context.Context, q plan.Request, outDir string, o study.Options, progress func(done, total int)) (*plan.Plan, error)
+	plan func(
+		ctx context.Context,
+		q plan.Request,
+		outDir string,
+		o study.Options,
+		progress func(done, total int),
+	) (*plan.Plan, error)
 }
 
 // library is the program of real users: every function is the library's own.
@@ -73,12 +79,38 @@ local SGD steps decays by a schedule.`,
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"run", "Run an experiment:", []*cobra.Command{dataset.InitCommand(), runCommand(p), flowerCommand(p), resumeCommand(p)}},
-		{"compare", "Compare many:", []*cobra.Command{compareCommand(p), tuneCommand(), planCommand(p), paperCommand(), theoryCommand()}},
-		{"see", "See what is in folders:", []*cobra.Command{folders.LsCommand(), folders.RmCommand(), folders.UICommand(), reportCommand(), exportCommand(), verifyCommand()}},
+		{"run", "Run an experiment:", []*cobra.Command{
+			dataset.InitCommand(),
+			runCommand(p),
+			flowerCommand(p),
+			resumeCommand(p),
+		}},
+		{"compare", "Compare many:", []*cobra.Command{
+			compareCommand(p),
+			tuneCommand(),
+			planCommand(p),
+			paperCommand(),
+			theoryCommand(),
+		}},
+		{"see", "See what is in folders:", []*cobra.Command{
+			folders.LsCommand(),
+			folders.RmCommand(),
+			folders.UICommand(),
+			reportCommand(),
+			exportCommand(),
+			verifyCommand(),
+		}},
 		{"deploy", "Deploy over machines and devices:", []*cobra.Command{
-			coordinatorCommand(p), hostCommand(p), cli.ActorCommand("fedpace"), cli.DoctorCommand("fedpace"), enrollCommand(), certificateCommand(),
-			calibrateCommand(), fitCommand(), predictCommand(p), validateCommand(),
+			coordinatorCommand(p),
+			hostCommand(p),
+			cli.ActorCommand("fedpace"),
+			cli.DoctorCommand("fedpace"),
+			enrollCommand(),
+			certificateCommand(),
+			calibrateCommand(),
+			fitCommand(),
+			predictCommand(p),
+			validateCommand(),
 		}},
 		{"data", "Data:", []*cobra.Command{dataset.Command(fetch.Archives, fetch.Fetcher{})}},
 		{"more", "More:", []*cobra.Command{configurationTopic(), manCommand(), cli.VersionCommand("fedpace")}},

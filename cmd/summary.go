@@ -99,7 +99,13 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	}
 	writePrediction(line, &c, &s)
 	if len(s.DevicesMissing) > 0 {
-		line("devices", "%d of %d never joined: %s", len(s.DevicesMissing), len(c.Devices.Names), human.Some(s.DevicesMissing))
+		line(
+			"devices",
+			"%d of %d never joined: %s",
+			len(s.DevicesMissing),
+			len(c.Devices.Names),
+			human.Some(s.DevicesMissing),
+		)
 	}
 	line("results", "%s", c.Out)
 }

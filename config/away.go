@@ -32,8 +32,8 @@ func (c *Config) checkAway() error {
 			key = fmt.Sprintf("fleet[%d].dropout.away", i)
 		}
 		if class.Watts != (fleet.Watts{}) || class.Battery != nil {
-			return problem(key, nil, "does not go with the watts of class %s: what a paused transfer draws is not known "+
-				"(remove one of them)", class.Name)
+			return problem(key, nil, "does not go with the watts of class %s: what a paused transfer draws is not "+
+				"known (remove one of them)", class.Name)
 		}
 	}
 	switch {
@@ -45,8 +45,8 @@ func (c *Config) checkAway() error {
 		return problem(key, []string{"network"}, "wait is timed where clients do not share the server's bandwidth "+
 			"(remove network.server_download_mbps, network.server_upload_mbps and network.sites, or away)")
 	case c.Secure.On:
-		return problem(key, []string{"secure_aggregation.on"}, "wait does not go with the stages of secure aggregation "+
-			"(remove one of them)")
+		return problem(key, []string{"secure_aggregation.on"}, "wait does not go with the stages of secure "+
+			"aggregation (remove one of them)")
 	}
 	return nil
 }

@@ -70,15 +70,23 @@ func (c *Config) checkCarbon() error {
 	case carbonKeys.File == "" && stop.CarbonGrams > 0:
 		return problem("stop.carbon_grams", nil, "needs a trace of the grid (set carbon.file)")
 	case stop.EnergyCost > 0 && (carbonKeys.File == "" || len(carbonKeys.Columns) < 4):
-		return problem("stop.energy_cost", nil, "needs a trace with prices (set carbon.file, and a fourth of carbon.columns)")
+		return problem(
+			"stop.energy_cost",
+			nil,
+			"needs a trace with prices (set carbon.file, and a fourth of carbon.columns)",
+		)
 	// From here on, the file and what describes it are checked against each other.
 	case carbonKeys.File == "" && !carbonKeys.isEmpty():
-		return problem("carbon.file", nil, "is not set, so the other keys of carbon say nothing (set it, or remove them)")
+		return problem(
+			"carbon.file",
+			nil,
+			"is not set, so the other keys of carbon say nothing (set it, or remove them)",
+		)
 	case carbonKeys.File == "":
 		return nil
 	case len(carbonKeys.Columns) != 3 && len(carbonKeys.Columns) != 4:
-		return problem("carbon.columns", nil, "are %d (the file's names of time, zone, grams a kWh and, if wanted, price "+
-			"a kWh)", len(carbonKeys.Columns))
+		return problem("carbon.columns", nil, "are %d (the file's names of time, zone, grams a kWh and, if wanted, "+
+			"price a kWh)", len(carbonKeys.Columns))
 	case carbonKeys.Source == "":
 		return problem("carbon.source", nil, "is not set (who publishes the file)")
 	case carbonKeys.Year == 0:
@@ -91,7 +99,12 @@ func (c *Config) checkCarbon() error {
 	for i := range c.Fleet {
 		zone := c.ZoneOf(i)
 		if zone == "" {
-			return problem("carbon.zone", nil, "is not set, and class %s names no zone (set one of them)", c.Fleet[i].Name)
+			return problem(
+				"carbon.zone",
+				nil,
+				"is not set, and class %s names no zone (set one of them)",
+				c.Fleet[i].Name,
+			)
 		}
 		if err := carbon.CheckZone(zone); err != nil {
 			return problem("carbon.zone", nil, "of class %s: %v", c.Fleet[i].Name, err)

@@ -32,8 +32,8 @@ func (c *Config) checkBatchFormula() error {
 		{c.PlaysFlower(), "task", "an app of Flower has its own minibatches (remove it)"},
 		{selection.LimitingOf(c.Select) != nil, "select", "its steps fit the time of whole minibatches (use uniform)"},
 		{c.Schedule.Unit == Epochs, "schedule.unit", "epochs count whole minibatches (set unit: steps)"},
-		{c.Aggregate.Weights == TakenWeights, "aggregate.weights", "samples of steps are counted by whole minibatches " +
-			"(set equal or samples)"},
+		{c.Aggregate.Weights == TakenWeights, "aggregate.weights", "samples of steps are counted by whole " +
+			"minibatches (set equal or samples)"},
 		{c.Stop.Samples > 0, "stop.samples", "samples of steps are counted by whole minibatches (use another limit)"},
 		{c.Stop.Tokens > 0, "stop.tokens", "tokens of steps are counted by whole minibatches (use another limit)"},
 		{c.Privacy.On() || c.Privacy.Local.On(), "privacy", "is not accounted with it (remove privacy)"},
@@ -60,14 +60,18 @@ func (c *Config) checkCohortFormula() error {
 		refused         bool
 		related, reason string
 	}{
-		{closing.Overlaps(c.Close), "close", "in rounds that overlap, cohort is the number of clients at work (use another " +
-			"closing rule)"},
-		{c.DevicesAlone() && c.Devices.Include == EveryRound, "devices.include", "every device takes part in every round " +
-			"(set devices.include: sampled)"},
+		{closing.Overlaps(c.Close), "close", "in rounds that overlap, cohort is the number of clients at work (use " +
+			"another closing rule)"},
+		{c.DevicesAlone() && c.Devices.Include == EveryRound, "devices.include", "every device takes part in every " +
+			"round (set devices.include: sampled)"},
 		{c.Secure.On, "secure_aggregation.on", "who shares masks is settled for one cohort (turn it off)"},
 		{c.Privacy.On() || c.Privacy.Local.On(), "privacy", "the noise is accounted for one cohort (remove privacy)"},
 		{c.UsesTheory(), "schedule.k", "Eq. 9 is about one cohort (use another schedule of K)"},
-		{c.Aggregate.Combine != nil, "aggregate.combine", "a combining rule counts on one cohort's updates (remove it)"},
+		{
+			c.Aggregate.Combine != nil,
+			"aggregate.combine",
+			"a combining rule counts on one cohort's updates (remove it)",
+		},
 	} {
 		if x.refused {
 			return problem(key, []string{x.related}, "%s", x.reason)

@@ -139,8 +139,8 @@ func (c *Config) checkSecure() error {
 		{c.Aggregate.Combine != nil, "aggregate.combine", "looks at single updates, which nobody sees (remove it)"},
 		{c.Aggregate.Clip != nil, "aggregate.clip", "is applied by the coordinator to single updates, which it does " +
 			"not see (use privacy.local, by which clients clip their own)"},
-		{c.Privacy.On(), "privacy.clip", "is applied by the coordinator to single updates, which it does not see (use " +
-			"privacy.local, by which clients clip their own and add noise)"},
+		{c.Privacy.On(), "privacy.clip", "is applied by the coordinator to single updates, which it does not see " +
+			"(use privacy.local, by which clients clip their own and add noise)"},
 		{c.Privacy.Distributed.On() && c.Aggregate.Weights != EqualWeights, "aggregate.weights", "gives clients " +
 			"different parts of a sum, and privacy.distributed bounds them by one clip (set equal)"},
 		{c.Compress != nil, "compress", "sends part of an update or values of few bits, and a mask covers every word " +
@@ -155,13 +155,13 @@ func (c *Config) checkSecure() error {
 		{closing.HasGrace(c.Close), "close.grace", "keeps a round open for updates whose number is not known when " +
 			"masks are made (remove it)"},
 		{closing.UsesLate(c.Late), "late", "counts an update in another round than that of its masks (set drop)"},
-		{c.Aggregate.Weights == TakenWeights, "aggregate.weights", "taken is not fixed before the masks are made (set " +
-			"equal or samples)"},
-		{c.Aggregate.SiteRounds > 0 && c.Privacy.Distributed.On(), "aggregate.site_rounds", "has as many sums as sites, of " +
-			"numbers of clients that vary, and noise is whole for one number (remove privacy.distributed)"},
+		{c.Aggregate.Weights == TakenWeights, "aggregate.weights", "taken is not fixed before the masks are made " +
+			"(set equal or samples)"},
+		{c.Aggregate.SiteRounds > 0 && c.Privacy.Distributed.On(), "aggregate.site_rounds", "has as many sums as " +
+			"sites, of numbers of clients that vary, and noise is whole for one number (remove privacy.distributed)"},
 		// Where sites add up, their own transfers alone share links.
-		{c.Network.Shared() && c.Aggregate.SiteRounds == 0, "network", "shares a link among transfers, and the stages' messages are not played " +
-			"there (remove server_download_mbps, server_upload_mbps and sites)"},
+		{c.Network.Shared() && c.Aggregate.SiteRounds == 0, "network", "shares a link among transfers, and the " +
+			"stages' messages are not played there (remove server_download_mbps, server_upload_mbps and sites)"},
 		{c.Overlap() > 0, "aggregate.algorithm", "has clients compute before a round's keys are sent (use another)"},
 		{attackers, "fleet", "has attackers: what they do to masks and shares is not played (remove " +
 			"them)"},
@@ -171,8 +171,8 @@ func (c *Config) checkSecure() error {
 		{c.Devices.KeepUpdates, "devices.keep_updates", "keeps single updates, which nobody sees (set false)"},
 		{batteries, "fleet", "has batteries, and the stages draw on none (remove them)"},
 		{needs.Candidates && hasDevices, "select", "asks devices for losses before they have a task"},
-		{registry.NeedsOf(c.Local).ClientState && hasDevices, "local.keep", "has devices send what they keep, which no " +
-			"mask covers (set false)"},
+		{registry.NeedsOf(c.Local).ClientState && hasDevices, "local.keep", "has devices send what they keep, " +
+			"which no mask covers (set false)"},
 	} {
 		if conflict.refused {
 			return problem(conflict.key, []string{"secure_aggregation.on"}, "%s", conflict.problem)

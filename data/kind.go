@@ -63,8 +63,9 @@ const (
 	pickledTable = ` (pandas.read_pickle(FILE).to_parquet("own.parquet") if it holds a table)`
 	mnistOnHub   = " (Hugging Face has MNIST as Parquet: ylecun/mnist)"
 	savedSet     = ` (datasets.load_from_disk(FOLDER).to_parquet("own.parquet"))`
-	savedParts   = ` (of each part in datasets.load_from_disk(FOLDER), such as ["train"], .to_parquet("own/train.parquet"))`
-	wantBinary   = "CIFAR-100's binary version (fedpace data fetch cifar100)"
+	savedParts   = ` (of each part in datasets.load_from_disk(FOLDER), such as ["train"], ` +
+		`.to_parquet("own/train.parquet"))`
+	wantBinary = "CIFAR-100's binary version (fedpace data fetch cifar100)"
 )
 
 // checkKind returns an error if s is surely no set: a file of another kind, or the folder of a run.
@@ -179,7 +180,11 @@ func checkFolder(dir string) error {
 	case isRun:
 		return fmt.Errorf("is the folder of a run, which fedpace report draws; want %s", wantTable)
 	case has("dataset_dict.json"):
-		return fmt.Errorf("is a data set that Hugging Face's datasets saved to disk in parts; want %s%s", wantTable, savedParts)
+		return fmt.Errorf(
+			"is a data set that Hugging Face's datasets saved to disk in parts; want %s%s",
+			wantTable,
+			savedParts,
+		)
 	case isSaved:
 		return fmt.Errorf("is a data set that Hugging Face's datasets saved to disk; want %s%s", wantTable, savedSet)
 	case has("data_batch_1.bin"):
@@ -219,7 +224,9 @@ func explainFolder(dir string, err error) error {
 	}
 	failed := federated.Below(dir, takes, func(path string) error {
 		seen++
-		isReadable := slices.ContainsFunc(readableNames, func(suffix string) bool { return strings.HasSuffix(path, suffix) })
+		isReadable := slices.ContainsFunc(readableNames, func(suffix string) bool {
+			return strings.HasSuffix(path, suffix)
+		})
 		// Data sets of Hugging Face have descriptions in JSON beside them.
 		isSavedSet := checkFolder(filepath.Dir(path)) != nil
 		switch {

@@ -260,7 +260,8 @@ func readShard(r io.Reader) (*leafShard, error) {
 	switch {
 	// The three parts of the file must agree before any user is looked at.
 	case s.Users == nil || s.Data == nil:
-		return nil, errors.New(`no "users" or no "user_data"; want LEAF's JSON: users, num_samples, user_data.<user>.{x, y}`)
+		const want = "LEAF's JSON: users, num_samples, user_data.<user>.{x, y}"
+		return nil, errors.New(`no "users" or no "user_data"; want ` + want)
 	case s.Counts != nil && len(s.Counts) != len(s.Users):
 		return nil, fmt.Errorf(`"num_samples" has %d numbers for %d users`, len(s.Counts), len(s.Users))
 	case len(s.Data) > len(s.Users):
@@ -387,8 +388,11 @@ func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 		return "", err
 	// Any of these strings may be an id or a date.
 	case list.texts > 1 && list.texts < tweetPlace && list.pixels == 0:
-		return "", fmt.Errorf("found %d strings, want the text of a tweet alone, or as number %d of its fields (sent140)",
-			list.texts, tweetPlace)
+		return "", fmt.Errorf(
+			"found %d strings, want the text of a tweet alone, or as number %d of its fields (sent140)",
+			list.texts,
+			tweetPlace,
+		)
 	// Only the text of the tweet is kept.
 	case list.texts > 0 && list.pixels == 0:
 		s.all = append(s.all, list.tweet...)

@@ -203,7 +203,13 @@ func (t Tensor) Decode(values []float32, bytes []byte) error {
 			integer = int64(binary.LittleEndian.Uint64(element))
 		}
 		if integer > MaxInteger || integer < -MaxInteger {
-			return fmt.Errorf("tensor %s has %d at place %d, and integers travel up to ±%d", t.Name, integer, i, MaxInteger)
+			return fmt.Errorf(
+				"tensor %s has %d at place %d, and integers travel up to ±%d",
+				t.Name,
+				integer,
+				i,
+				MaxInteger,
+			)
 		}
 		values[i] = float32(integer)
 	}

@@ -37,8 +37,15 @@ func (a CNN) Model(Samples) (Model, error) {
 		Image:    image,
 	}
 	return sequential(NameOf(a), samples, []network.Layer{
-		network.ConvLayer{Maps: a.Maps[0], Size: 3, Stride: 1}, network.ReLULayer{}, network.PoolLayer{Size: 2},
-		network.ConvLayer{Maps: a.Maps[1], Size: 3, Stride: 1}, network.ReLULayer{}, network.PoolLayer{Size: 2},
-		network.FlattenLayer{}, network.DenseLayer{Width: a.Hidden}, network.ReLULayer{}, network.DenseLayer{Width: a.Classes},
+		network.ConvLayer{Maps: a.Maps[0], Size: 3, Stride: 1},
+		network.ReLULayer{},
+		network.PoolLayer{Size: 2},
+		network.ConvLayer{Maps: a.Maps[1], Size: 3, Stride: 1},
+		network.ReLULayer{},
+		network.PoolLayer{Size: 2},
+		network.FlattenLayer{},
+		network.DenseLayer{Width: a.Hidden},
+		network.ReLULayer{},
+		network.DenseLayer{Width: a.Classes},
 	})
 }

@@ -40,7 +40,12 @@ func (a Logistic) Model(Samples) (Model, error) {
 	m.addTensor(0, "weight", nil, a.Classes, a.Features)
 	m.addTensor(1, "bias", nil, a.Classes)
 	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
-		return &logisticWork{flatGradient{kernel.Go, make([]float32, m.params)}, a.Features, mu, make([]float32, a.Classes)}
+		return &logisticWork{
+			flatGradient{kernel.Go, make([]float32, m.params)},
+			a.Features,
+			mu,
+			make([]float32, a.Classes),
+		}
 	}
 	return m, nil
 }

@@ -337,8 +337,8 @@ var Columns = []Column{
 	},
 	{
 		Name: Secure + "unrecovered",
-		Help: "1 if secure aggregation refused the round or could not recover its sum, else 0; where sites add up, how many of " +
-			"their own rounds",
+		Help: "1 if secure aggregation refused the round or could not recover its sum, else 0; where sites add up, " +
+			"how many of their own rounds",
 		Tag:   "secure/unrecovered",
 		Field: func(r *round.Report) any { return &r.Secure.Unrecovered },
 	},

@@ -41,8 +41,10 @@ func (t *Table) answer(differences []Difference) answer {
 			return answer{Headline: "One schedule is compared with nothing: --schedules fixed,rounds sets two side " +
 				"by side, and fedpace tune compares settings of one schedule for equal time."}
 		}
-		return answer{Headline: fmt.Sprintf("No two runs with the same seed have a tail %s, by which schedules are compared.",
-			metric.Title(t.primaryMetric))}
+		return answer{Headline: fmt.Sprintf(
+			"No two runs with the same seed have a tail %s, by which schedules are compared.",
+			metric.Title(t.primaryMetric),
+		)}
 	case 1:
 		return answer{Headline: tails[0].sentence(t.Grids)}
 	}

@@ -311,7 +311,12 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 		equalRounds = r.Runs[0].Config.Stop.EqualRuntimeRounds
 	}
 	for i, c := range r.Runs {
-		runs[i] = run{c.Summary, metrics.Measured(c.TimeToLevel), metrics.Measured(c.Tail), folder.TextOrNil(c.Diverged)}
+		runs[i] = run{
+			c.Summary,
+			metrics.Measured(c.TimeToLevel),
+			metrics.Measured(c.Tail),
+			folder.TextOrNil(c.Diverged),
+		}
 	}
 	return json.Marshal(struct {
 		Reference string `json:"reference"`

@@ -239,11 +239,13 @@ func (r *Result) writeRemarks(w io.Writer) {
 		n.Upload.writeRemark(comment, "Upload")
 	}
 	if s := r.Secure; s != nil {
-		comment("Secure aggregation, among %d members: a neighbour takes %s, a signature %s, a mask of a million words %s.",
+		comment(
+			"Secure aggregation, among %d members: a neighbour takes %s, a signature %s, a mask of a million words %s.",
 			s.Members,
 			formatEstimate(s.Neighbour.Times(1e3), "ms"),
 			formatEstimate(s.Signature.Times(1e3), "ms"),
-			formatEstimate(s.Mask.Times(1e3), "ms"))
+			formatEstimate(s.Mask.Times(1e3), "ms"),
+		)
 	}
 	// A temperature of 0 stands for a board without a sensor.
 	if m.Celsius > 0 {
@@ -255,7 +257,14 @@ func (r *Result) writeRemarks(w io.Writer) {
 // writeAppRemark writes comments about the measured messages of a Flower app by the function comment. The
 // app decides about its minibatches, so they are not named.
 func (c *Compute) writeAppRemark(comment func(string, ...any)) {
-	comment("Compute: %s, kernel %s: %d messages of at most %d steps, after %d to warm up.", c.subject(), c.Kernel, c.Tasks, c.Steps, c.WarmUp)
+	comment(
+		"Compute: %s, kernel %s: %d messages of at most %d steps, after %d to warm up.",
+		c.subject(),
+		c.Kernel,
+		c.Tasks,
+		c.Steps,
+		c.WarmUp,
+	)
 	comment(
 		"  A step takes %s of processor time, a message %s besides; messages scatter by %.2g %%.",
 		formatEstimate(c.SecondsPerStep.Times(1e3), "ms"),

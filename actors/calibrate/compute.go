@@ -155,8 +155,8 @@ func (r *taskTimer) run(ctx context.Context, steps int) (seconds float64, err er
 	r.task.Task++
 	r.task.LocalSteps = uint32(steps)
 	model := r.initial
-	// In a run a model has just been downloaded, and its digest checked. Both have effects on the caches and leave memory
-	// to be collected, so they are done here, too.
+	// In a run a model has just been downloaded, and its digest checked. Both have effects on the caches and
+	// leave memory to be collected, so they are done here, too.
 	if r.pause > 0 {
 		model = slices.Clone(r.initial)
 		_ = bus.DigestOf(model)

@@ -275,7 +275,10 @@ func (g *Greeting) checkTensors() error {
 	if i := slices.IndexFunc(g.Tensors, isSent); i >= 0 {
 		isFloat := func(t Tensor) bool { return !isSent(t) && !t.Frozen }
 		if slices.ContainsFunc(g.Tensors[i:], isFloat) {
-			return fmt.Errorf("tensor %q is of integers, and one of floats that travels lies behind it", g.Tensors[i].Name)
+			return fmt.Errorf(
+				"tensor %q is of integers, and one of floats that travels lies behind it",
+				g.Tensors[i].Name,
+			)
 		}
 	}
 	if !g.Tensors[0].Trainable {

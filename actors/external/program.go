@@ -160,9 +160,15 @@ func (p *Program) greet(ctx context.Context, process *process, worker int) (*Gre
 	// Exactly one of the run and the trainer brings the data.
 	switch owned := r.Hello.Data != nil; {
 	case owned && c.Data != nil:
-		return nil, fmt.Errorf("trainer: %s brings its own data, and the run gives it other (set data: trainer)", c.Command)
+		return nil, fmt.Errorf(
+			"trainer: %s brings its own data, and the run gives it other (set data: trainer)",
+			c.Command,
+		)
 	case !owned && c.Data == nil:
-		return nil, fmt.Errorf("trainer: %s brings no data of its own (set data to what it is to learn from)", c.Command)
+		return nil, fmt.Errorf(
+			"trainer: %s brings no data of its own (set data to what it is to learn from)",
+			c.Command,
+		)
 	}
 	return r.Hello, nil
 }

@@ -228,7 +228,8 @@ func readMeasurements(r io.Reader, named []string) (measurements, error) {
 	var all measurements
 	// seen holds the line in which each device stands.
 	seen := map[string]int{}
-	err := readRows(r, "measured devices", []string{"device", "milliseconds"}, named, func(line int, row []string) error {
+	columns := []string{"device", "milliseconds"}
+	err := readRows(r, "measured devices", columns, named, func(line int, row []string) error {
 		if before, twice := seen[row[0]]; twice && named == nil {
 			return fmt.Errorf("device %q stands in line %d already", row[0], before)
 		}

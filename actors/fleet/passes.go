@@ -259,7 +259,12 @@ func (a Orbit) Presence(*Files) (Presence, error) {
 	period := nanoseconds(a.PeriodSeconds)
 	window := nanoseconds(a.WindowSeconds)
 	if window >= period {
-		return nil, registry.Errorf("window_seconds", "%g is not below period_seconds, %g", a.WindowSeconds, a.PeriodSeconds)
+		return nil, registry.Errorf(
+			"window_seconds",
+			"%g is not below period_seconds, %g",
+			a.WindowSeconds,
+			a.PeriodSeconds,
+		)
 	}
 	contact := []session{{0, window}}
 	return &replay{sessions: &sessions{period: period, traces: [][]session{contact}}, spread: true}, nil

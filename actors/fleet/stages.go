@@ -35,7 +35,13 @@ func (f *Fleet) SetStages(s Stages) {
 // stageDurations returns how long each stage of secure aggregation takes a client in a task, in
 // nanoseconds: the transfers of its messages, and what the client computes in it. The client's link has in all
 // stages the speed that it has at the task's start. ok is false if a stage is out of bounds.
-func (f *Fleet) stageDurations(k *class, deviceKey uint64, client int, task uint64, start int64) (ns [SecureStages]int64, ok bool) {
+func (f *Fleet) stageDurations(
+	k *class,
+	deviceKey uint64,
+	client int,
+	task uint64,
+	start int64,
+) (ns [SecureStages]int64, ok bool) {
 	for i := range f.stages.Exchanges {
 		exchange := &f.stages.Exchanges[i]
 		const noSteps = 0

@@ -352,7 +352,9 @@ func (t *tail) Write(b []byte) (int, error) {
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	lines := strings.FieldsFunc(strings.ToValidUTF8(string(t.last), ""), func(r rune) bool { return r == '\n' || r == '\r' })
+	lines := strings.FieldsFunc(strings.ToValidUTF8(string(t.last), ""), func(r rune) bool {
+		return r == '\n' || r == '\r'
+	})
 	if len(lines) == 0 {
 		return "it printed nothing"
 	}

@@ -181,7 +181,10 @@ func (h *Host) doJob(ctx context.Context, delivery bus.Delivery, w *worker) erro
 	)
 	// Another coordinator has taken the run's name over.
 	if !delivery.Job().Spec.Equal(h.config.Problem.Spec()) {
-		return errors.Join(fmt.Errorf("host: a job of run %s: %w", h.config.Run, bus.ErrStale), delivery.Release(atOnce))
+		return errors.Join(
+			fmt.Errorf("host: a job of run %s: %w", h.config.Run, bus.ErrStale),
+			delivery.Release(atOnce),
+		)
 	}
 	begin := time.Now()
 	sum, err := h.result(ctx, delivery.Job(), w)

@@ -195,8 +195,8 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 				w.bus.Notice(fmt.Sprintf("Task %d: the run goes on without it.", task.Task.Task))
 			case isRecoverable(err, conn):
 				w.bus.Notice(fmt.Sprintf("Task %d: %v.", task.Task.Task, err))
-				// After several failures in a row the device leaves, so that the run does not wait for it. The run calls
-				// the device again, which then joins it anew.
+				// After several failures in a row the device leaves, so that the run does not wait for it. The
+				// run calls the device again, which then joins it anew.
 				if errors.Is(err, errDownload) && missing.again(task.Task.Task) {
 					w.bus.Leave(err.Error())
 				}

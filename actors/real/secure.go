@@ -410,8 +410,8 @@ func (w *Device) encodeBuffers(words []uint64, share float64, after, base []floa
 		before := u.Scaled(base)
 		for i, x := range scaled {
 			if math.Abs(float64(x)-float64(before[i])) >= algorithm.MaxDifference {
-				return fmt.Errorf("a buffer of tensor %s moved from %g to %g, further than 2^35 times its value before, "+
-					"which sums hold (scale the features)",
+				return fmt.Errorf("a buffer of tensor %s moved from %g to %g, further than 2^35 times its value "+
+					"before, which sums hold (scale the features)",
 					learn.TensorAt(w.model, u.First+i), base[u.First+i], after[u.First+i])
 			}
 		}

@@ -50,7 +50,10 @@ const convergedBelow = 1e-13
 // step makes one step of the smoothed Weiszfeld algorithm: from shares, the present weights λ, it returns
 // the next ones and the largest change of any of them. distances[c][d] is the squared distance of updates c
 // and d, and weights are those of the algorithm.
-func (g GeometricMedian) step(distances [][]float64, weights, shares []float64) (next []float64, largestChange float64) {
+func (g GeometricMedian) step(
+	distances [][]float64,
+	weights, shares []float64,
+) (next []float64, largestChange float64) {
 	next = make([]float64, len(shares))
 	// meanSquares[c] is Σ λ_d D_cd, and spread is Σ λ_d λ_e D_de. The squared distance of update c from the
 	// present mean is then meanSquares[c] less half of the spread.

@@ -71,8 +71,8 @@ func (g Grid) On() bool { return g.Deviation > 0 }
 func (g Grid) Validate() error {
 	if !(g.Clip > 0 && g.Clip <= 1e4) || g.Step < 1 || g.Step > algorithm.Unit || g.Deviation < 1 ||
 		g.Deviation > largestDeviation {
-		return fmt.Errorf("privacy: noise of the clip %g, the step %d and the deviation %d: want a clip of at most 1e4, "+
-			"a step of 1 to 2^44 and a deviation of 1 to %d", g.Clip, g.Step, g.Deviation, largestDeviation)
+		return fmt.Errorf("privacy: noise of the clip %g, the step %d and the deviation %d: want a clip of at most "+
+			"1e4, a step of 1 to 2^44 and a deviation of 1 to %d", g.Clip, g.Step, g.Deviation, largestDeviation)
 	}
 	return nil
 }
@@ -172,7 +172,8 @@ func bernoulliExp(source *rand.ChaCha8, numerator, denominator uint64) bool {
 		}
 	}
 	// With γ = numerator/denominator, turn k leads to another turn with the probability γ/k. So there are more than
-	// k turns with the probability γ^k/k!, and their number is odd with the probability 1 − γ + γ²/2! − … = e^−γ.
+	// k turns with the probability γ^k/k!, and their number is odd with the probability 1 − γ + γ²/2! −
+	// … = e^−γ.
 	turn := uint64(1)
 	for uniformBelow(source, denominator*turn) < numerator {
 		turn++

@@ -203,7 +203,12 @@ func (x *Client) checkRoster(roster *Roster) error {
 		}
 		identities[entry.Identity] = true
 		if x.MaxWeight > 0 && entry.Weight > x.MaxWeight {
-			return fmt.Errorf("secagg: client %d has the weight %d, want at most %d", entry.Client, entry.Weight, x.MaxWeight)
+			return fmt.Errorf(
+				"secagg: client %d has the weight %d, want at most %d",
+				entry.Client,
+				entry.Weight,
+				x.MaxWeight,
+			)
 		}
 		if x.Trust != nil && !x.Trust(entry.Client, entry.Identity[:]) {
 			return fmt.Errorf("secagg: the identity of client %d is not known", entry.Client)
@@ -237,8 +242,8 @@ func (x *Client) checkBalanced(roster *Roster, isSummed func(member int) bool) e
 		}
 	}
 	if len(weights) > 0 && weights[0] > maxImbalance*others {
-		return fmt.Errorf("secagg: a member has the weight %d, and those that do not collude have %d beside it: the sum "+
-			"would be nearly its update", weights[0], others)
+		return fmt.Errorf("secagg: a member has the weight %d, and those that do not collude have %d beside it: "+
+			"the sum would be nearly its update", weights[0], others)
 	}
 	return nil
 }
@@ -341,7 +346,10 @@ func (x *Client) Sign(set []byte) ([]byte, error) {
 	}
 	for _, neighbour := range x.roster.neighbours(x.index) {
 		if survives[neighbour] && !x.maskPartners[neighbour] {
-			return nil, fmt.Errorf("secagg: member %d survives and has not shared, by what this member was told", neighbour)
+			return nil, fmt.Errorf(
+				"secagg: member %d survives and has not shared, by what this member was told",
+				neighbour,
+			)
 		}
 	}
 	if err := x.roster.Terms.CheckConnected(x.roster.inRingOrder(survives)); err != nil {

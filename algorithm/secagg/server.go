@@ -205,7 +205,12 @@ func (s *Server) Members() ([]uint32, error) {
 		}
 	}
 	if left := countTrue(s.mayUpload); left < s.terms.Minimum {
-		return nil, fmt.Errorf("%w: %d members have sent shares to enough others, want %d", ErrRound, left, s.terms.Minimum)
+		return nil, fmt.Errorf(
+			"%w: %d members have sent shares to enough others, want %d",
+			ErrRound,
+			left,
+			s.terms.Minimum,
+		)
 	}
 	s.stage = stageUpload
 	return s.clientNumbers(s.mayUpload), nil

@@ -629,6 +629,13 @@ func (a *Authority) ServerConfiguration() (string, error) {
 // that does not read.
 const siteLimits = "max_connections: 4096\nmax_pending: 8MB\nwrite_deadline: \"10s\"\n"
 
+// siteFormat is the format of the configuration of a site's server: of its accounts, and of the addresses, the
+// account, the credentials and the TLS settings of its leaf node.
+const siteFormat = "# A site's server of fedpace: its devices, and the way to the runs.\n" + siteLimits + `%sleafnodes {
+  remotes: [ { urls: [%s], account: %s, credentials: %q%s } ]
+}
+`
+
 // SiteConfiguration returns the text that the configuration file of a site's own
 // server needs: a leaf node of the servers at urls, to which the devices of the site
 // connect with their own credentials. It holds no key; creds is the path of the
@@ -647,6 +654,12 @@ func (a *Authority) SiteConfiguration(urls []string, creds, ca string) (string, 
 	if ca != "" {
 		tls = fmt.Sprintf(", tls: { ca_file: %q }", ca)
 	}
-	return fmt.Sprintf("# A site's server of fedpace: its devices, and the way to the runs.\n"+siteLimits+"%sleafnodes {\n  remotes: [ { urls: [%s], account: %s, credentials: %q%s } ]\n}\n",
-		text, strings.Join(names.Of(urls, strconv.Quote), ", "), a.devices.public, creds, tls), err
+	return fmt.Sprintf(
+		siteFormat,
+		text,
+		strings.Join(names.Of(urls, strconv.Quote), ", "),
+		a.devices.public,
+		creds,
+		tls,
+	), err
 }

@@ -424,9 +424,9 @@ var unheardAfter = 8 * time.Second
 
 // unheard is the reason, for the run and for people, with which a device leaves whose requests reach no
 // listener.
-const unheard = "its requests reach nobody, though its heartbeats may: behind a site's server whose credentials are of " +
-	"an earlier version a reload of the hub's accounts does that; renew them (fedpace enroll --renew --site NAME " +
-	"--devices ...) and start the site's NATS server again"
+const unheard = "its requests reach nobody, though its heartbeats may: behind a site's server whose credentials " +
+	"are of an earlier version a reload of the hub's accounts does that; renew them (fedpace enroll --renew --site " +
+	"NAME --devices ...) and start the site's NATS server again"
 
 // listener watches whether the repeats of one request of a device reach a listener.
 type listener struct {

@@ -691,7 +691,13 @@ func (p *peer) receiveChunk(part *bus.Update, arrived time.Time) (status bus.Sta
 	case part.Chunk != p.nextChunk || part.Chunks != p.chunkCount:
 		p.countRefused(
 			ReasonOrder,
-			fmt.Sprintf("bus: update: chunk %d of %d, want %d of %d", part.Chunk, part.Chunks, p.nextChunk, p.chunkCount),
+			fmt.Sprintf(
+				"bus: update: chunk %d of %d, want %d of %d",
+				part.Chunk,
+				part.Chunks,
+				p.nextChunk,
+				p.chunkCount,
+			),
 		)
 		return bus.SendValues, "chunks go one after the other, from 0"
 	}

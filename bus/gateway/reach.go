@@ -44,14 +44,14 @@ const taskSends = 3
 
 // The reasons of a device that is heard and not reached, for people.
 const (
-	noAnswers = "it gets no answers: it repeats a message that was answered twice; look at the server that it connects " +
-		"to and at its permissions, or start its program again"
+	noAnswers = "it gets no answers: it repeats a message that was answered twice; look at the server that it " +
+		"connects to and at its permissions, or start its program again"
 	noTasks = "it gets no tasks: it is heard, and its task was sent three times; look at the server that it connects " +
 		"to and at its permissions, or start its program again"
-	noAnswerEchoes = "it gets no answers: its heartbeats arrive, and the answers to them do not reach it; look at the " +
-		"server that it connects to and at its permissions, or start its program again"
-	noTaskEchoes = "it gets no tasks: its heartbeats arrive, and messages on the subject of its tasks do not reach it; " +
-		"look at the server that it connects to and at its permissions, or start its program again"
+	noAnswerEchoes = "it gets no answers: its heartbeats arrive, and the answers to them do not reach it; look at " +
+		"the server that it connects to and at its permissions, or start its program again"
+	noTaskEchoes = "it gets no tasks: its heartbeats arrive, and messages on the subject of its tasks do not reach " +
+		"it; look at the server that it connects to and at its permissions, or start its program again"
 )
 
 // reach is whether a device is reached.
@@ -172,7 +172,8 @@ func (p *peer) awaitProgress() {
 	chunk := p.lastAnswered.chunk
 	// isStuck reports whether the device has sent no other message of its update since then.
 	isStuck := func() bool {
-		return p.task == task && p.lastAnswered.task == task && p.lastAnswered.chunk == chunk && p.lastAnswered.repeats > 0
+		isLastChunk := p.lastAnswered.task == task && p.lastAnswered.chunk == chunk
+		return p.task == task && isLastChunk && p.lastAnswered.repeats > 0
 	}
 	p.lastAnswered.resendTask = time.AfterFunc(progressTime, func() {
 		p.mu.Lock()

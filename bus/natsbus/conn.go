@@ -105,7 +105,12 @@ func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 
 // publishEvery publishes message(false) at once and then at every interval, and message(true) when
 // ctx ends, which is also when it returns. A nil message is not published.
-func (c *Conn) publishEvery(ctx context.Context, every time.Duration, subject string, message func(last bool) bus.Message) {
+func (c *Conn) publishEvery(
+	ctx context.Context,
+	every time.Duration,
+	subject string,
+	message func(last bool) bus.Message,
+) {
 	c.publish(subject, message(false))
 	for range bus.Ticks(ctx, every) {
 		c.publish(subject, message(false))

@@ -143,6 +143,6 @@ func (h *headless) noLeaderError(duration time.Duration, upWords string) error {
 	if !h.runOpened {
 		next = "start or resume the run"
 	}
-	return fmt.Errorf("the cluster has elected no leader for %v%s %s (start the others, and look whether the disk of one "+
-		"is full or was emptied; then %s)", duration.Round(time.Second), upWords, strings.Join(up, ", "), next)
+	return fmt.Errorf("the cluster has elected no leader for %v%s %s (start the others, and look whether the disk "+
+		"of one is full or was emptied; then %s)", duration.Round(time.Second), upWords, strings.Join(up, ", "), next)
 }

@@ -56,8 +56,9 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	transient := func(err error) bool {
 		return !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrPermissionViolation)
 	}
+	retry := natsconn.Retry{Attempt: pullPatience, Transient: transient}
 	var d *delivery
-	err := h.conn.Retry(ctx, natsconn.Retry{Attempt: pullPatience, Transient: transient}, func(ctx context.Context) (err error) {
+	err := h.conn.Retry(ctx, retry, func(ctx context.Context) (err error) {
 		d, err = h.nextJob(ctx, kernel)
 		consumerAnswered := err == nil || ctx.Err() != nil || errors.Is(err, jetstream.ErrNoMessages)
 		// The stream may have been made again, with another consumer of that name.

@@ -469,7 +469,11 @@ func (l *lease) renewUntil(ctx context.Context, onTaken, onLapsed func(error)) {
 			onLapsed(fmt.Errorf("bus: the lease of run %s had ended and is held again: %w", l.run, bus.ErrInterrupted))
 		// The token was below one that hosts have reported, and is above it now.
 		case l.fence.raiseAboveHeard():
-			onLapsed(fmt.Errorf("bus: run %s has had a coordinator with a higher token, which is gone: %w", l.run, bus.ErrInterrupted))
+			onLapsed(fmt.Errorf(
+				"bus: run %s has had a coordinator with a higher token, which is gone: %w",
+				l.run,
+				bus.ErrInterrupted,
+			))
 		// In calm times the lease's bucket gets back the copies that it has lost with a server.
 		default:
 			l.raiseCopies(ctx)

@@ -52,7 +52,9 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 		return err
 	}
 	for _, name := range c.streams() {
-		err := c.doAsHolder(ctx, "empty stream "+name, 0, func(ctx context.Context) error { return c.purgeStream(ctx, name) })
+		err := c.doAsHolder(ctx, "empty stream "+name, 0, func(ctx context.Context) error {
+			return c.purgeStream(ctx, name)
+		})
 		if err != nil {
 			return err
 		}
@@ -702,7 +704,11 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 	// The job was sent before this coordinator took its present token, or by another coordinator.
 	if reason == fencedReason {
 		c.sums.noteUnqueued(advisory.Sequence)
-		c.signalLoss(fmt.Errorf("bus: run %s: a host knows a coordinator with a higher token: %w", c.run, bus.ErrInterrupted))
+		c.signalLoss(fmt.Errorf(
+			"bus: run %s: a host knows a coordinator with a higher token: %w",
+			c.run,
+			bus.ErrInterrupted,
+		))
 		return
 	}
 	if reason != damagedReason {
@@ -715,8 +721,8 @@ func (c *Coordinator) onTerminated(m *nats.Msg) {
 	if job, times := c.sums.unqueueDamaged(advisory.Sequence); times >= natsconn.MaxDamaged {
 		c.failedUnlessTakenOver(
 			context.Background(),
-			fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the network of "+
-				"the machines", c.run, job, times),
+			fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the "+
+				"network of the machines", c.run, job, times),
 		)
 		return
 	}

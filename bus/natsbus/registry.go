@@ -136,7 +136,11 @@ func (r *hostRegistry) update(heartbeat *bus.InfoRequest) (changed string, isFir
 	switch {
 	case heartbeat.Leaves && present:
 		r.remove(heartbeat.Host)
-		notice = bus.Notice{Subject: heartbeat.Host, State: bus.HostLeft, Text: fmt.Sprintf("Host %s has left.", heartbeat.Host)}
+		notice = bus.Notice{
+			Subject: heartbeat.Host,
+			State:   bus.HostLeft,
+			Text:    fmt.Sprintf("Host %s has left.", heartbeat.Host),
+		}
 	case heartbeat.Leaves:
 	// Hosts beyond the bound do not count, so that invented names cannot fill the memory.
 	case !present && len(r.hosts) >= maxHosts:

@@ -469,7 +469,11 @@ func (d *sumCollector) addMessage(o *openJob, message *bus.Sum) (*bus.Result, er
 	// A trainer that divides the sum otherwise than before has started over.
 	if len(chunks) != int(message.Chunks) {
 		if !started && message.Chunks > 1 && len(o.chunksByTrainer) >= maxAssemblies {
-			return nil, fmt.Errorf("bus: sum of job %d: %d trainers send it in chunks already", message.Job, maxAssemblies)
+			return nil, fmt.Errorf(
+				"bus: sum of job %d: %d trainers send it in chunks already",
+				message.Job,
+				maxAssemblies,
+			)
 		}
 		chunks = make([]*bus.Sum, message.Chunks)
 		o.chunksByTrainer[message.Trainer] = chunks
@@ -544,9 +548,9 @@ func (o *openJob) addHandle(store *Store, message *bus.Sum) (*bus.Result, error)
 	return &bus.Result{Sum: message, Values: r.Values, ClientStates: r.ClientStates, Buffers: r.Buffers}, nil
 }
 
-// settle answers the message m that completed a sum, when the coordinator has decided on it, and the repeats of that sum
-// that have waited, also those of other trainers that did the same job. An accepted sum closes its job; a refused one
-// leaves it open.
+// settle answers the message m that completed a sum, when the coordinator has decided on it, and the repeats of
+// that sum that have waited, also those of other trainers that did the same job. An accepted sum closes its
+// job; a refused one leaves it open.
 func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason string) {
 	d.mu.Lock()
 	waiting := o.repeats

@@ -335,13 +335,16 @@ func (c *Conn) explain(err error) error {
 		hint    string
 	}{
 		{errors.Is(err, nats.ErrNoServers), "no server answers there"},
-		{Refused(err) && !c.showsWho(), "the server asks for credentials: fedpace enroll makes them, and --creds names " +
-			"their file"},
+		{Refused(err) && !c.showsWho(), "the server asks for credentials: fedpace enroll makes them, and --creds " +
+			"names their file"},
 		{Refused(err), "the server does not accept these credentials; its owner makes new ones with fedpace enroll"},
 		{errors.Is(err, nats.ErrMaxConnectionsExceeded), "the server takes no more connections, or no more of " +
 			"this device"},
 		{errors.Is(err, nats.ErrAuthRevoked), "these credentials have been revoked"},
-		{errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAccountAuthExpired), "these credentials have expired"},
+		{
+			errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAccountAuthExpired),
+			"these credentials have expired",
+		},
 		{errors.As(err, new(x509.UnknownAuthorityError)), "the server's certificate is signed by an authority that " +
 			"is not known here; name its file"},
 		{errors.As(err, new(x509.HostnameError)), "the server's certificate is for another name"},
@@ -351,8 +354,8 @@ func (c *Conn) explain(err error) error {
 			"certificate authority or use a tls:// URL"},
 		{errors.Is(err, nats.ErrSecureConnWanted), "the server does not encrypt: use a nats:// " +
 			"address and no certificate authority, or give the server a certificate (fedpace certificate)"},
-		{errors.Is(err, nats.ErrPermissionViolation), "these credentials lack a permission: give it back in the server's " +
-			"configuration, or renew them"},
+		{errors.Is(err, nats.ErrPermissionViolation), "these credentials lack a permission: give it back in the " +
+			"server's configuration, or renew them"},
 		{PayloadExceeded(err), "the server's max_payload is lower than when this program connected: raise it to 1MB, " +
 			"NATS's default"},
 	} {

@@ -246,9 +246,19 @@ const (
 
 // transientErrors are failures of an attempt that the server or the connection may recover from.
 var transientErrors = []error{
-	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
-	jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound, jetstream.ErrConsumerNotFound,
-	nats.ErrReconnectBufExceeded, nats.ErrStaleConnection, jetstream.ErrTooManyStalledMsgs,
+	context.DeadlineExceeded,
+	context.Canceled,
+	nats.ErrTimeout,
+	nats.ErrNoResponders,
+	nats.ErrDisconnected,
+	nats.ErrConnectionReconnecting,
+	nats.ErrReconnectBufExceeded,
+	nats.ErrStaleConnection,
+	jetstream.ErrNoStreamResponse,
+	jetstream.ErrAsyncPublishTimeout,
+	jetstream.ErrStreamNotFound,
+	jetstream.ErrConsumerNotFound,
+	jetstream.ErrTooManyStalledMsgs,
 	// The connection broke a moment ago, and NATS does not know it yet. A net.OpError means the same.
 	io.EOF,
 }

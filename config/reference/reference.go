@@ -242,6 +242,22 @@ var (
 	number  = regexp.MustCompile(`a number \((.*?)\)`)
 )
 
+// kinds replaces the words for kinds of values by shorter ones.
+var kinds = strings.NewReplacer(
+	"a list, each text", "texts",
+	"a list, each a whole number", "integers",
+	"a list, each ", "list of ",
+	"a list of ", "list of ",
+	"a whole number", "integer",
+	"a number", "number",
+	"true or false", "boolean",
+	"a word, ", "",
+	"a path, or a ", "path or ",
+	"a path", "path",
+	", or a ", " or ",
+	"a list", "list",
+)
+
 // abbreviate returns a description of a key's values in fewer words: limits become intervals such as
 // 1..9, >0..9 and 0..<9, and kinds become single words.
 func abbreviate(value string) string {
@@ -250,8 +266,7 @@ func abbreviate(value string) string {
 	value = upTo.ReplaceAllString(value, "$1..$2")
 	value = between.ReplaceAllString(value, "$1..$2")
 	value = number.ReplaceAllString(value, "$1")
-	return strings.NewReplacer("a list, each text", "texts", "a list, each a whole number", "integers", "a list, each ", "list of ", "a list of ", "list of ",
-		"a whole number", "integer", "a number", "number", "true or false", "boolean", "a word, ", "", "a path, or a ", "path or ", "a path", "path", ", or a ", " or ", "a list", "list").Replace(value)
+	return kinds.Replace(value)
 }
 
 // escape marks characters that Markdown would read as HTML or as the end of a table's cell.

@@ -192,7 +192,14 @@ func (a *Aggregator) measurePersonal(
 	for i, s := range shards {
 		s.KeptDigest = updates[i].stateBefore.Bytes()
 	}
-	scored, err = a.measure(ctx, bus.EvaluateClients, roundNumber, a.models.current().digest, a.queue.jobCount(), shards)
+	scored, err = a.measure(
+		ctx,
+		bus.EvaluateClients,
+		roundNumber,
+		a.models.current().digest,
+		a.queue.jobCount(),
+		shards,
+	)
 	return scored, errors.Join(err, states.close(ctx))
 }
 

@@ -80,10 +80,11 @@ type group struct {
 // New returns a link that transfers share fairly. It has no transfers yet, and its present time is now, in nanoseconds.
 // need is the work of each transfer that it will have, in the unit of [Work].
 //
-// Transfers that take the same time if nothing slows them down (unshared) form a group. The link either slows a group down or leaves it free. There
-// are two heaps of slowed groups and two of free ones: in each pair one is ordered by the groups' own rates, and the
-// other by when their next transfer is complete. The first in a heap of rates is the group that changes sides next: the
-// slowest of the slowed groups, and the fastest of the free ones.
+// Transfers that take the same time if nothing slows them down (unshared) form a group. The link either slows a
+// group down or leaves it free. There are two heaps of slowed groups and two of free ones: in each pair one is
+// ordered by the groups' own rates, and the other by when their next transfer is complete. The first in a heap
+// of rates is the group that changes sides next: the slowest of the slowed groups, and the fastest of the free
+// ones.
 func New(need Work, now int64) *FairLink {
 	link := &FairLink{
 		need:       need,
@@ -189,8 +190,8 @@ func (link *FairLink) Due() (due int64, ok bool) {
 		ok = true
 	}
 	// All groups that the link slows down go at one rate, the level, which changes with every transfer that comes
-	// or goes. So such a group has instead a reading of link.serviceClock, the work that each of their transfers has had
-	// done, at which its first transfer is complete.
+	// or goes. So such a group has instead a reading of link.serviceClock, the work that each of their
+	// transfers has had done, at which its first transfer is complete.
 	if !link.slowByDue.empty() {
 		firstSlow := &link.groups[link.slowByDue.first()]
 		untilDue := firstSlow.dueClock.sub(link.serviceClock)

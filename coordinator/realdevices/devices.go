@@ -32,8 +32,8 @@ type Devices struct {
 	mu sync.Mutex
 	// open has, by number, the tasks without an answer that was handed out.
 	open map[uint64]*openTask
-	// trained has, by number, the tasks whose devices have taken their steps and wait for a group of secure aggregation:
-	// their first answer was handed out.
+	// trained has, by number, the tasks whose devices have taken their steps and wait for a group of secure
+	// aggregation: their first answer was handed out.
 	trained map[uint64]*openTask
 	// answers has the answers that were not handed out yet, in the order of arrival.
 	answers []*Answer

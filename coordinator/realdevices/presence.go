@@ -264,7 +264,8 @@ func (d *Devices) replay() error {
 			)
 		// The recorded update must pass the checks that a live one passes.
 		case recorded.Kind == round.Planned:
-			if err := d.checkUpdate(&bus.DeviceUpdate{Update: &bus.Update{Task: task}, Values: recorded.Values}); err != nil {
+			update := &bus.DeviceUpdate{Update: &bus.Update{Task: task}, Values: recorded.Values}
+			if err := d.checkUpdate(update); err != nil {
 				return fmt.Errorf("realdevices: the record's answer to task %d: %w", task, err)
 			}
 		}

@@ -100,7 +100,8 @@ type Config struct {
 	Leaves func(client int, t Time) (Time, bool)
 
 	// Secure says how updates are aggregated securely; nil if they are not. It cannot be combined with
-	// Overlap, late updates, batteries and shared transfers of clients. Where sites add up, the clients of each site aggregate among each other.
+	// Overlap, late updates, batteries and shared transfers of clients. Where sites add up, the clients of each
+	// site aggregate among each other.
 	Secure *Secure
 
 	// Metrics are what models are measured by besides their loss.

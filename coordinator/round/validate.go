@@ -128,8 +128,8 @@ func (c *Config) validateBatch() error {
 		return fmt.Errorf("round: formula of the minibatches: %w", err)
 	}
 	if c.Batch < 1 || c.Devices.Count > 0 || selection.LimitingOf(c.Select) != nil {
-		return errors.New("round: a formula of the minibatches needs their largest size, and goes without devices and " +
-			"selections that limit local steps")
+		return errors.New("round: a formula of the minibatches needs their largest size, and goes without devices " +
+			"and selections that limit local steps")
 	}
 	return c.checkNeeds("minibatch", c.BatchFormula, nil)
 }

@@ -68,7 +68,9 @@ func checkStarts(starts []From) error {
 	for i, start := range starts {
 		at := fmt.Sprintf("values[%d]", i)
 		// The first entry settles whether values begin at rounds, at times, or at neither.
-		isLikeFirst := (start.Round != 0) == (firstStart.Round != 0) && (start.Seconds != 0) == (firstStart.Seconds != 0)
+		hasRoundLikeFirst := (start.Round != 0) == (firstStart.Round != 0)
+		hasTimeLikeFirst := (start.Seconds != 0) == (firstStart.Seconds != 0)
+		isLikeFirst := hasRoundLikeFirst && hasTimeLikeFirst
 		switch {
 		case start.Round != 0 && start.Seconds != 0:
 			return registry.Errorf(at+".from_seconds", "goes with no from_round (keep one of the two)")

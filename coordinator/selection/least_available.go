@@ -112,7 +112,11 @@ func (f *forecasts) Len() int { return len(f.list) }
 func (f *forecasts) Less(i, j int) bool {
 	a := &f.list[i]
 	b := &f.list[j]
-	return cmp.Or(cmp.Compare(a.available, b.available), cmp.Compare(a.place, b.place), cmp.Compare(a.client, b.client)) < 0
+	return cmp.Or(
+		cmp.Compare(a.available, b.available),
+		cmp.Compare(a.place, b.place),
+		cmp.Compare(a.client, b.client),
+	) < 0
 }
 
 // Swap implements [heap.Interface]: it exchanges the forecasts at places i and j.

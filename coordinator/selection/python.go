@@ -151,7 +151,12 @@ func (o *pythonOrder) Start(round int, now Time) {
 	// A wrong client makes the whole answer invalid.
 	for _, client := range answer.Clients {
 		if client < 0 || client >= o.setup.Clients || chosen[client] {
-			o.policy.Asker().Fail("select", "client %d is listed twice, or is none of 0 to %d", client, o.setup.Clients-1)
+			o.policy.Asker().Fail(
+				"select",
+				"client %d is listed twice, or is none of 0 to %d",
+				client,
+				o.setup.Clients-1,
+			)
 			return
 		}
 		chosen[client] = true

@@ -35,8 +35,10 @@ func HeldOut(t testing.TB, s federated.Set, from, n int) *learn.Batch {
 
 // Same compares batches bit by bit (cmp takes seconds over a million pixels).
 func Same(a, b *learn.Batch) bool {
-	return a.N == b.N && slices.Equal(a.Labels, b.Labels) && slices.Equal(a.Targets, b.Targets) && slices.Equal(a.X, b.X) && slices.Equal(a.RowStart, b.RowStart) &&
-		slices.Equal(a.Index, b.Index) && slices.Equal(a.Value, b.Value) && slices.Equal(a.Tokens, b.Tokens)
+	sameOutputs := slices.Equal(a.Labels, b.Labels) && slices.Equal(a.Targets, b.Targets)
+	sameRows := slices.Equal(a.RowStart, b.RowStart) && slices.Equal(a.Index, b.Index) && slices.Equal(a.Value, b.Value)
+	sameInputs := sameRows && slices.Equal(a.X, b.X) && slices.Equal(a.Tokens, b.Tokens)
+	return a.N == b.N && sameOutputs && sameInputs
 }
 
 // CheckBatch tests what every set promises of a batch, and that bags of words

@@ -43,7 +43,12 @@ func Python(t testing.TB, folder string, required []string, script ...string) st
 	}
 	command := exec.CommandContext(t.Context(), "uv", append(append(args, "python"), script...)...)
 	command.Dir = folder
-	command.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_DATASETS_DISABLE_PROGRESS_BARS=1", "PYTHONDONTWRITEBYTECODE=1")
+	command.Env = append(
+		os.Environ(),
+		"HF_HUB_OFFLINE=1",
+		"HF_DATASETS_DISABLE_PROGRESS_BARS=1",
+		"PYTHONDONTWRITEBYTECODE=1",
+	)
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", script, err, out)

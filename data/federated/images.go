@@ -31,8 +31,8 @@ var imageKinds = []struct{ prefix, name, remedy string }{
 
 // fileKinds are the first bytes of files that are no images and hold no pixels behind each other, either.
 var fileKinds = []struct{ prefix, name, what string }{
-	{"\x93NUMPY", "NumPy", "a file of NumPy (.npy), header and all, which is not read here; want the array's values as a " +
-		"list, or array.tobytes()"},
+	{"\x93NUMPY", "NumPy", "a file of NumPy (.npy), header and all, which is not read here; want the array's " +
+		"values as a list, or array.tobytes()"},
 	{"PK\x03\x04", "ZIP", "a ZIP archive (.npz is one), which is not read here; want numbers or PNG"},
 	{"%PDF-", "PDF", "a PDF document, which is not read here; want numbers or PNG"},
 	{"<svg", "SVG", "an SVG drawing, which is not read here; want PNG"},

@@ -63,7 +63,15 @@ func (o Options) Split(client int, samples []int32) (train, held []int32) {
 // each file, in their order.
 func (o Options) Digest(layout string, sources ...[sha256.Size]byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "fedpace data 1\n%s\n%d\n%d\n%d\n%s\n", layout, o.Seed, o.TweetsAtLeast(), o.Classes, o.Partition.Identity())
+	fmt.Fprintf(
+		h,
+		"fedpace data 1\n%s\n%d\n%d\n%d\n%s\n",
+		layout,
+		o.Seed,
+		o.TweetsAtLeast(),
+		o.Classes,
+		o.Partition.Identity(),
+	)
 	for _, s := range sources {
 		h.Write(s[:])
 	}

@@ -142,8 +142,8 @@ func (p *Partition) dealByClass(order, labels []int32, random *rand.PCG) ([][]in
 		}
 	}
 	return nil, fmt.Errorf(
-		"partition: in %d draws some client always had too few samples, of late %d of %d (raise alpha, or lower clients "+
-			"or min-samples)",
+		"partition: in %d draws some client always had too few samples, of late %d of %d (raise alpha, or lower "+
+			"clients or min-samples)",
 		maxAttempts,
 		smallest,
 		p.Min,

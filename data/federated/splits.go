@@ -119,7 +119,9 @@ func hasTrainingTwin(file string, names map[string]bool) bool {
 // whether its samples are held out.
 func UnusedParts(files []string, heldOut []bool) (unused []string) {
 	for i, file := range files {
-		isNamed := slices.ContainsFunc(nameWords(file), func(word string) bool { return slices.Contains(HeldOutWords, word) })
+		isNamed := slices.ContainsFunc(nameWords(file), func(word string) bool {
+			return slices.Contains(HeldOutWords, word)
+		})
 		if isNamed && !heldOut[i] {
 			unused = append(unused, filepath.Base(file))
 		}

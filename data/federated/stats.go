@@ -343,7 +343,12 @@ func (d *Stats) describeLabels(b *strings.Builder) {
 			q[3],
 		)
 		if d.Info.TargetMean != nil {
-			fmt.Fprintf(b, "           a model learns it less %g, divided by %g\n", d.Info.TargetMean[i], d.Info.TargetDeviation[i])
+			fmt.Fprintf(
+				b,
+				"           a model learns it less %g, divided by %g\n",
+				d.Info.TargetMean[i],
+				d.Info.TargetDeviation[i],
+			)
 		}
 	}
 	if len(d.Labels) == 0 {

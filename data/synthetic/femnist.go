@@ -70,7 +70,10 @@ var writing = sync.OnceValue(func() *handwriting {
 var syntheticFEMNIST = recipe{
 	clients: 3000,
 	// Training samples of the paper's 3,000 writers at each twentieth.
-	counts: []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
+	counts: []int{
+		15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308,
+		380,
+	},
 	info:   federated.FEMNISTInfo,
 	make:   func(record []byte, client habits, label int, key uint64) { writing().draw(record, client, label, key) },
 	coding: federated.Ink,

@@ -57,7 +57,10 @@ var syntheticShakespeare = recipe{
 	clients: 660,
 	// Training windows of the paper's roles at each twentieth; the last is
 	// lowered so that straight lines keep the mean.
-	counts: []int{721, 811, 942, 1053, 1182, 1383, 1604, 1766, 2129, 2510, 3051, 3617, 4482, 5289, 6174, 7264, 8989, 10706, 12774, 17819, 29000},
+	counts: []int{
+		721, 811, 942, 1053, 1182, 1383, 1604, 1766, 2129, 2510, 3051, 3617, 4482, 5289, 6174, 7264, 8989,
+		10706, 12774, 17819, 29000,
+	},
 	info:   federated.ShakespeareInfo,
 	write:  func(text []uint8, source *rand.PCG, client habits) { theatre().write(text, source, client) },
 	coding: federated.Tokens,

@@ -109,7 +109,13 @@ func (r *reading) addBags(bags *bagList, tableRows []int32, labels []int32) (sam
 			}
 		}
 		if len(known) > maxRowWords {
-			return nil, fmt.Errorf("column %s, row %d: %d words, want at most %d", r.t.Text, row+1, len(known), maxRowWords)
+			return nil, fmt.Errorf(
+				"column %s, row %d: %d words, want at most %d",
+				r.t.Text,
+				row+1,
+				len(known),
+				maxRowWords,
+			)
 		}
 		if len(known) == 0 {
 			bags.leftOut++

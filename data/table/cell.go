@@ -247,7 +247,10 @@ func (c *cell) words() (list []string, err error) {
 	list = strings.FieldsFunc(inner, func(r rune) bool { return strings.ContainsRune(", ;\t\n", r) })
 	switch {
 	case groupedByBlanks.MatchString(text):
-		return list, fmt.Errorf("%.40q has blanks between thousands; want a number without them, or a list such as [1, 2]", text)
+		return list, fmt.Errorf(
+			"%.40q has blanks between thousands; want a number without them, or a list such as [1, 2]",
+			text,
+		)
 	case negative.MatchString(text):
 		return list, fmt.Errorf("%.40q may be a negative number; want a minus sign, or a list such as [1, 2]", text)
 	}

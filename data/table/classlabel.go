@@ -47,8 +47,8 @@ func namedClasses(files []tableFile, column string) (classes []string, err error
 		for i := range min(len(classes), len(feature.Names)) {
 			if classes[i] != feature.Names[i] {
 				return nil, fmt.Errorf(
-					"column %s: class %d is %q in %s and %q in %s (cast_column(%q, ClassLabel(names=[...])) of Hugging "+
-						"Face's datasets gives them the same numbers)",
+					"column %s: class %d is %q in %s and %q in %s (cast_column(%q, ClassLabel(names=[...])) of "+
+						"Hugging Face's datasets gives them the same numbers)",
 					column,
 					i,
 					classes[i],

@@ -258,8 +258,12 @@ func (l *classNames) classes(wanted int) (classOf []int32, count int, named []st
 		// take has checked the labels of cells of a type of integers. Labels that are texts are checked here.
 		count = len(l.metadataClasses)
 		if low, high := slices.Min(numbers), slices.Max(numbers); low < 0 || high >= int64(count) {
-			return nil, 0, nil, fmt.Errorf("labels from %d to %d are outside the %d classes that the file's metadata names",
-				low, high, count)
+			return nil, 0, nil, fmt.Errorf(
+				"labels from %d to %d are outside the %d classes that the file's metadata names",
+				low,
+				high,
+				count,
+			)
 		}
 		return asClasses(numbers), count, l.metadataClasses, nil
 	}

@@ -366,7 +366,10 @@ func (d *decimals) note(about *federated.Info, columns []string) {
 		about.AddWarning("decimal commas in the columns %s", federated.ShortList(found))
 	}
 	if d.thousands != nil {
-		about.AddWarning("points between thousands, as in %s", federated.ShortList(names.Of(d.thousands, exampleOfThousands)))
+		about.AddWarning(
+			"points between thousands, as in %s",
+			federated.ShortList(names.Of(d.thousands, exampleOfThousands)),
+		)
 	}
 	if len(d.doubtful) > 0 {
 		about.AddWarning("%s", d.doubt())

@@ -37,7 +37,8 @@ func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 		if !ok || i < 0 {
 			return nil, fmt.Errorf("%q, want option=value with one of %s", change, strings.Join(keys, ", "))
 		}
-		if slices.ContainsFunc(changes[:position], func(before string) bool { return strings.HasPrefix(before, key+"=") }) {
+		isChange := func(before string) bool { return strings.HasPrefix(before, key+"=") }
+		if slices.ContainsFunc(changes[:position], isChange) {
 			return nil, fmt.Errorf("%s is there twice; want one, and a list with commas between its parts", key)
 		}
 		f := v.FieldByIndex(options[i].Index)

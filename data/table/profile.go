@@ -409,7 +409,10 @@ func (p *profile) reasonUnused() string {
 	case p.missing == p.rows:
 		return "empty"
 	case p.dates > 0:
-		return fmt.Sprintf("dates or times such as %s; as a number, of days or hours, one would be a feature", shown(p.oddText))
+		return fmt.Sprintf(
+			"dates or times such as %s; as a number, of days or hours, one would be a feature",
+			shown(p.oddText),
+		)
 	case p.areSentences():
 		return fmt.Sprintf(
 			"texts of %d bytes on average; want text in the place of features for a model that reads them",

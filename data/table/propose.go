@@ -231,7 +231,9 @@ var heldOutFlags = []string{
 }
 
 // trainFlags are names of columns whose value says that a row is for training, where 1 and 0 are the values.
-var trainFlags = []string{"is_train", "is_training", "istrain", "train", "training", "in_train", "train_set", "trainset"}
+var trainFlags = []string{
+	"is_train", "is_training", "istrain", "train", "training", "in_train", "train_set", "trainset",
+}
 
 // The words that columns are called by.
 var (

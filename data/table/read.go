@@ -219,7 +219,10 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	s := federated.Grouped{About: federated.Info{Name: name, Undealt: r.client == nil}}
 	if r.label != nil {
 		if r.label.joinTruths() {
-			s.About.AddWarning("column %s: rows with true and rows with 1 are one class, and so are false and 0", r.t.Label)
+			s.About.AddWarning(
+				"column %s: rows with true and rows with 1 are one class, and so are false and 0",
+				r.t.Label,
+			)
 		}
 		var err error
 		s.Labels, s.About.Classes, s.About.Labels, err = r.label.labels(r.options.Classes)

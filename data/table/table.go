@@ -196,8 +196,8 @@ func (t *Table) validateArrival() error {
 	case t.Arrival == "" && isSet:
 		return registry.Errorf("arrival", "is not set: the column of times, of which start, speed and window are given")
 	case t.Arrival != "" && t.Text != "" && (t.Label == "" || t.Tokens == wordTokens):
-		return registry.Errorf("arrival", "needs samples that are rows, and these are windows of text or bags of words "+
-			"(set a label, and tokens: characters or bytes)")
+		return registry.Errorf("arrival", "needs samples that are rows, and these are windows of text or bags of "+
+			"words (set a label, and tokens: characters or bytes)")
 	}
 	return nil
 }
@@ -390,7 +390,13 @@ func (t *Table) resolve(columns []string) error {
 		return nil
 	}
 	type named struct{ option, name string }
-	list := []named{{"client", t.Client}, {"label", t.Label}, {"split", t.Split}, {"text", t.Text}, {"arrival", t.Arrival}}
+	list := []named{
+		{"client", t.Client},
+		{"label", t.Label},
+		{"split", t.Split},
+		{"text", t.Text},
+		{"arrival", t.Arrival},
+	}
 	list = slices.DeleteFunc(list, func(n named) bool { return n.name == "" })
 	for _, name := range t.Target {
 		list = append(list, named{"target", name})
@@ -504,7 +510,10 @@ func (t *Table) noteUnused(about *federated.Info, files []tableFile) {
 		heldOut[i] = f.heldOut()
 	}
 	if unused := federated.UnusedParts(names.Of(files, tableFile.path), heldOut); len(files) > 1 && unused != nil {
-		about.AddWarning("%s: read like all other files, although the name looks like a split", federated.ShortList(unused))
+		about.AddWarning(
+			"%s: read like all other files, although the name looks like a split",
+			federated.ShortList(unused),
+		)
 	}
 	if unnamed := federated.UnnamedParts(names.Of(files, tableFile.path), heldOut); unnamed != nil && t.Split == "" {
 		about.AddWarning("%s: read for training, although the name does not say so, as those of others do",

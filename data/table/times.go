@@ -55,7 +55,9 @@ var timeUnits = []struct {
 // namedTime reports whether the name of the column says that it holds an instant: it is one of
 // timeWords, or has one as a part between underscores, hyphens, spaces or points, as created_at and event_time do.
 func (p *profile) namedTime() bool {
-	parts := strings.FieldsFunc(strings.ToLower(p.name), func(r rune) bool { return r == '_' || r == '-' || r == ' ' || r == '.' })
+	parts := strings.FieldsFunc(strings.ToLower(p.name), func(r rune) bool {
+		return r == '_' || r == '-' || r == ' ' || r == '.'
+	})
 	return hasWord(p.name, timeWords) ||
 		slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(timeWords, part) })
 }

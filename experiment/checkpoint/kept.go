@@ -125,7 +125,11 @@ func PlayAgain(dir string) string {
 // PlayElsewhere says how to start a run again where the checkpoint in its folder may be good: in another folder.
 func PlayElsewhere(dir string) string {
 	dir = filepath.Clean(dir)
-	return fmt.Sprintf("start the run again with run --config %s --out %s-again", filepath.Join(dir, folder.ConfigFile), dir)
+	return fmt.Sprintf(
+		"start the run again with run --config %s --out %s-again",
+		filepath.Join(dir, folder.ConfigFile),
+		dir,
+	)
 }
 
 // checkFits returns an error that says how a checkpoint's run, that of h, differs from the run that is to go on
@@ -147,7 +151,8 @@ func (h Head) checkFits(run Head) error {
 	switch difference.Part {
 	case identity.Configuration:
 		return fmt.Errorf(
-			"%w: %s (change config.yaml back, move a checkpoint of another run away, or begin another run with run --out)",
+			"%w: %s (change config.yaml back, move a checkpoint of another run away, or begin another run with "+
+				"run --out)",
 			folder.ErrForeign,
 			difference.Text,
 		)
@@ -185,7 +190,10 @@ func checkSameFiles(saved, current config.Config) error {
 	var changed []string
 	for _, change := range saved.Changes(current) {
 		if change.Key == "events.sample" || strings.HasPrefix(change.Key, "outputs") {
-			changed = append(changed, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.OldValue, change.NewValue))
+			changed = append(
+				changed,
+				fmt.Sprintf("%s is %s, the run's %s", change.Key, change.OldValue, change.NewValue),
+			)
 		}
 	}
 	if changed == nil {

@@ -184,7 +184,10 @@ func (l *Log) scan(in io.Reader) (err error) {
 		}
 		switch {
 		case errors.Is(err, io.EOF) && lacksUpdates:
-			return fmt.Errorf("%w: the run cannot be played again (a run with devices.keep_updates: true can)", ErrNoUpdates)
+			return fmt.Errorf(
+				"%w: the run cannot be played again (a run with devices.keep_updates: true can)",
+				ErrNoUpdates,
+			)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -202,7 +205,10 @@ func (l *Log) scan(in io.Reader) (err error) {
 				Samples: int(p.Samples),
 			})
 			if p.Joined {
-				l.Reported[int(p.Client)] = Samples{Joined: int(p.Samples), Answered: l.Reported[int(p.Client)].Answered}
+				l.Reported[int(p.Client)] = Samples{
+					Joined:   int(p.Samples),
+					Answered: l.Reported[int(p.Client)].Answered,
+				}
 			}
 		}
 		if a := r.GetAnswer(); a != nil {

@@ -182,7 +182,11 @@ func (h *deviceHistory) addTask(report *round.TaskReport) (t task, isUsable bool
 		number: report.Task,
 		client: report.Client,
 		steps:  report.LocalSteps,
-		took:   [...]float64{report.Plan.Download.Seconds(), report.Plan.Compute.Seconds(), report.Plan.Upload.Seconds()},
+		took: [...]float64{
+			report.Plan.Download.Seconds(),
+			report.Plan.Compute.Seconds(),
+			report.Plan.Upload.Seconds(),
+		},
 	}
 	// A phase that the task did not reach, or did not finish, has no duration.
 	lacksTimes := t.steps < 1 || min(t.took[download], t.took[compute], t.took[upload]) <= 0

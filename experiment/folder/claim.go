@@ -65,7 +65,9 @@ func Remove(dir string) (remaining []string, err error) {
 	names := slices.Concat(Files(c.Outputs...), spoolFiles(), []string{unfinishedCheckpoint, NoiseFile, NotesFile})
 	names = slices.DeleteFunc(names, func(name string) bool { return name == ConfigFile })
 	// The configuration goes last: until then the folder is still known to hold a run.
-	if err := errors.Join(r.removeLeftovers(), aboutResults(r.remove(append(names, ConfigFile)...)), r.Close()); err != nil {
+	leftovers := r.removeLeftovers()
+	removed := aboutResults(r.remove(append(names, ConfigFile)...))
+	if err := errors.Join(leftovers, removed, r.Close()); err != nil {
 		return nil, err
 	}
 	return RemoveEmpty(dir)

@@ -359,7 +359,12 @@ func EvaluationByClient(list []metric.Metric, e *metrics.ClientEvaluation) *Clie
 	convert := func(f *metrics.Fairness) Fairness {
 		result := Fairness{Clients: f.Clients, Loss: f.Loss, WorstLoss: f.WorstLoss}
 		for i, m := range f.Metrics {
-			measure := MetricFairness{list[i].Name, metrics.Measured(m.Mean), metrics.Measured(m.Worst), metrics.Measured(m.Jain)}
+			measure := MetricFairness{
+				list[i].Name,
+				metrics.Measured(m.Mean),
+				metrics.Measured(m.Worst),
+				metrics.Measured(m.Jain),
+			}
 			if measure.Name == metric.Accuracy {
 				result.Accuracy = measure.Mean
 				result.WorstAccuracy = measure.Worst

@@ -300,7 +300,9 @@ func (c *Comparison) compareDevices(t *counterpart, measured *means, draws []*me
 			"interval: %s.", strings.Join(constant, ", "))
 	}
 	if len(c.Devices) > maxDevices {
-		slices.SortStableFunc(c.Devices, func(a, b folder.Device) int { return cmp.Compare(howFarOff(b), howFarOff(a)) })
+		slices.SortStableFunc(c.Devices, func(a, b folder.Device) int {
+			return cmp.Compare(howFarOff(b), howFarOff(a))
+		})
 		c.addUnknown("Of %d devices the %d that are furthest off are listed.", len(c.Devices), maxDevices)
 		c.Devices = c.Devices[:maxDevices]
 	}

@@ -45,7 +45,10 @@ func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
 	if !replay {
 		list = append(
 			list,
-			File{devicelog.File, rounds * devicelog.GrowthBytes(float64(devices), float64(p.Model.Params()), c.Devices.KeepUpdates)},
+			File{
+				devicelog.File,
+				rounds * devicelog.GrowthBytes(float64(devices), float64(p.Model.Params()), c.Devices.KeepUpdates),
+			},
 		)
 	}
 	if c.Events.Sample != config.NoEvents {

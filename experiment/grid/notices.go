@@ -165,8 +165,9 @@ func (n *notices) round(r *Round, ended []*message) {
 	case lost > 0 && r.Train == nil && usesSecAgg(ended):
 		n.reportOnce(
 			"secagg",
-			"Round %d is lost: SecAgg+ gave up, as %d of its messages had no reply (%s). A client that leaves before "+
-				"its keys are shared ends the round; raise num_shares or lower reconstruction_threshold for later ones.",
+			"Round %d is lost: SecAgg+ gave up, as %d of its messages had no reply (%s). A client that leaves "+
+				"before its keys are shared ends the round; raise num_shares or lower reconstruction_threshold for "+
+				"later ones.",
 			r.Round,
 			lost,
 			reasons,

@@ -118,7 +118,11 @@ func ReadSums(r io.Reader) ([]Sum, error) {
 			return list, nil
 		}
 		if err != nil || len(list) == maxSums {
-			return nil, fmt.Errorf("%w: message %d is cut off, or beyond the last that there may be", errSums, len(list)+1)
+			return nil, fmt.Errorf(
+				"%w: message %d is cut off, or beyond the last that there may be",
+				errSums,
+				len(list)+1,
+			)
 		}
 		list = append(list, s)
 	}

@@ -116,7 +116,12 @@ func appFiles(dir string) (list []folder.InputFile, err error) {
 			return err
 		}
 		if len(list) == maxAppFiles {
-			return fmt.Errorf("%s: %s has more than %d files of code, want a folder with an app alone", appKey, dir, maxAppFiles)
+			return fmt.Errorf(
+				"%s: %s has more than %d files of code, want a folder with an app alone",
+				appKey,
+				dir,
+				maxAppFiles,
+			)
 		}
 		digest, err := digestFile(path)
 		if err != nil {

@@ -122,10 +122,10 @@ func (p *Problem) AboutDistributedNoise(rounds int) string {
 	if v == nil {
 		return ""
 	}
-	text := fmt.Sprintf("Distributed noise: sums have epsilon %s at delta %g after %d %s if a client's samples "+
-		"are replaced (two clips), and %s if its updates become zero (one clip), with norm %g and noise %g. "+
-		"That holds for %d survivors of %d (%.3g %%), of which %d may tell their noise; a round with fewer is refused. "+
-		"Each adds discrete Gaussian noise of %d steps of %.3g.",
+	text := fmt.Sprintf("Distributed noise: sums have epsilon %s at delta %g after %d %s if a client's samples are "+
+		"replaced (two clips), and %s if its updates become zero (one clip), with norm %g and noise %g. That holds "+
+		"for %d survivors of %d (%.3g %%), of which %d may tell their noise; a round with fewer is refused. Each "+
+		"adds discrete Gaussian noise of %d steps of %.3g.",
 		v.ReplaceOne, v.Delta, rounds, human.Plural(rounds, "round"), v.ZeroOut, v.Clip, v.Noise,
 		v.Survivors, v.Members, 100*float64(v.Survivors)/float64(v.Members), v.Colluders, v.Deviation, v.Step)
 	if v.Simulated {

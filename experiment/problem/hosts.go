@@ -131,7 +131,12 @@ func CheckLibraries(coordinators, here []string) error {
 		for _, theirs := range coordinators {
 			other, wanted, _ := strings.Cut(theirs, " ")
 			if other == name && wanted != version {
-				return fmt.Errorf("this host has %s %s, the run's is %s: other versions may give other bits", name, version, wanted)
+				return fmt.Errorf(
+					"this host has %s %s, the run's is %s: other versions may give other bits",
+					name,
+					version,
+					wanted,
+				)
 			}
 		}
 	}

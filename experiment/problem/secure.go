@@ -49,8 +49,8 @@ func (p *Problem) settleSecure() error {
 		return &config.KeyError{
 			Key:         "aggregate.site_rounds",
 			RelatedKeys: []string{"secure_aggregation.on", "model"},
-			Problem: "the model has values that are not trained, such as a batch norm's running means, which sites do " +
-				"not add up under masks (remove it, or take group norm)",
+			Problem: "the model has values that are not trained, such as a batch norm's running means, which sites " +
+				"do not add up under masks (remove it, or take group norm)",
 		}
 	}
 	members := p.secureMembers()

@@ -129,7 +129,8 @@ func VerifyApp(ctx context.Context, dir string, c *config.Config) (messages int,
 		return 0, err
 	}
 	if !s.Completed {
-		return 0, errors.New("the run is not complete, and what it has done is not known yet (fedpace resume goes on with it)")
+		return 0, errors.New("the run is not complete, and what it has done is not known yet (fedpace resume goes " +
+			"on with it)")
 	}
 	files, err := identity.Files(c)
 	if err != nil {
@@ -159,7 +160,12 @@ func VerifyApp(ctx context.Context, dir string, c *config.Config) (messages int,
 	case err != nil:
 		return 0, err
 	case rounds == 0 && len(result.Sums) != len(expected):
-		return 0, fmt.Errorf("the ServerApp %w: it sends %d messages, and sent %d", grid.ErrNotRepeated, len(result.Sums), len(expected))
+		return 0, fmt.Errorf(
+			"the ServerApp %w: it sends %d messages, and sent %d",
+			grid.ErrNotRepeated,
+			len(result.Sums),
+			len(expected),
+		)
 	case fmt.Sprintf("%016x", result.Fingerprint) != s.Fingerprint:
 		return 0, fmt.Errorf("the ServerApp %w: its times are others", grid.ErrNotRepeated)
 	case s.ModelSHA256 != nil && *s.ModelSHA256 != result.Digest:

@@ -23,14 +23,18 @@ func Small(t testing.TB, sets ...string) config.Config {
 
 // Custom are the settings of FEMNIST's devices for data of one's own, which must name a
 // model.
-var Custom = []string{"task=custom", "schedule.eta0=0.3", "compute.seconds_per_step=0.017", "network.download_mbps=20", "network.upload_mbps=5"}
+var Custom = []string{
+	"task=custom", "schedule.eta0=0.3", "compute.seconds_per_step=0.017",
+	"network.download_mbps=20", "network.upload_mbps=5",
+}
 
 // Stragglers are clients of whom some are far slower than others, in rounds
 // short enough for a test.
 func Stragglers(t testing.TB, sets ...string) config.Config {
 	t.Helper()
 	return Small(t, append([]string{
-		"task=sent140", "network.model_megabits=6.71", "compute.seconds_per_step=0.017", "compute.std=0", "schedule.k0=5", "stop.rounds=8", "evaluate.every=100", "cohort=12", "clients=60",
+		"task=sent140", "clients=60", "cohort=12", "schedule.k0=5", "stop.rounds=8", "evaluate.every=100",
+		"network.model_megabits=6.71", "compute.seconds_per_step=0.017", "compute.std=0",
 		"fleet=[{name: slow, weight: 1, seconds_per_step: {dist: lognormal, mean: 0.4, sigma: 1}, vary: {upload: " +
 			"{dist: lognormal, mean: 1, sigma: 0.3}}, watts: 3}, {name: fast, weight: 2, step_cv: 0.2}]",
 	}, sets...)...)
@@ -40,7 +44,8 @@ func Stragglers(t testing.TB, sets ...string) config.Config {
 // deadline, dropouts, and an end within a round.
 func Uneven(t testing.TB, sets ...string) config.Config {
 	return Small(t, append([]string{
-		"train=false", "cohort=20", "schedule.k0=8", "stop.rounds=null", "stop.virtual_seconds=30.5", "close={rule: deadline, seconds: 3}",
+		"train=false", "cohort=20", "schedule.k0=8", "stop.rounds=null", "stop.virtual_seconds=30.5",
+		"close={rule: deadline, seconds: 3}",
 		"fleet=[{name: phone, weight: 2}, {name: watch, weight: 1, seconds_per_step: 0.2}]",
 		"dropout.probability=0.1",
 	}, sets...)...)

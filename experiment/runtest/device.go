@@ -30,9 +30,14 @@ func (d Device) TakePart(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	to, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
-		ID: d.ID, Join: &bus.Join{Name: d.ID, Kernel: "go", Samples: d.Samples, Protocol: bus.DeviceProtocol, Process: d.Process},
-	})
+	join := &bus.Join{
+		Name:     d.ID,
+		Kernel:   "go",
+		Samples:  d.Samples,
+		Protocol: bus.DeviceProtocol,
+		Process:  d.Process,
+	}
+	to, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{ID: d.ID, Join: join})
 	if err != nil {
 		return err
 	}

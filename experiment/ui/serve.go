@@ -45,7 +45,9 @@ func (l *Library) Handler() http.Handler {
 		}
 		return c.encode(math.MaxInt)
 	}))
-	mux.HandleFunc("GET /snapshot.json", l.forRun(func(r *run, _ *http.Request) ([]byte, error) { return r.snapshot() }))
+	mux.HandleFunc("GET /snapshot.json", l.forRun(func(r *run, _ *http.Request) ([]byte, error) {
+		return r.snapshot()
+	}))
 	mux.HandleFunc("GET /round.json", l.forRun(func(r *run, q *http.Request) ([]byte, error) {
 		number, err := strconv.Atoi(q.FormValue("round"))
 		if err != nil {

@@ -12,7 +12,8 @@ type Estimate struct {
 	High  float64 `json:"high"`
 }
 
-// RelativeHalfWidth is half of the width of the interval divided by the value. It is infinite unless the value is above 0.
+// RelativeHalfWidth is half of the width of the interval divided by the value. It is infinite unless the value
+// is above 0.
 func (e Estimate) RelativeHalfWidth() float64 {
 	if !(e.Value > 0) {
 		return math.Inf(1)
@@ -123,7 +124,8 @@ const Enough = 19
 // expected z deviations above the mean, z being the normal quantile of (n - 3/8) / (n + 1/4) (Blom 1958,
 // Statistical Estimates and Transformed Beta-Variables).
 var wideningFactor = [Enough]float64{
-	3: 3.8781, 2.5079, 1.9795, 1.6983, 1.5224, 1.4011, 1.3119, 1.2431, 1.1882, 1.1432, 1.1056, 1.0735, 1.0458, 1.0216, 1.0002, 1,
+	3: 3.8781, 2.5079, 1.9795, 1.6983, 1.5224, 1.4011, 1.3119, 1.2431, 1.1882, 1.1432, 1.1056, 1.0735,
+	1.0458, 1.0216, 1.0002, 1,
 }
 
 // Widen moves fewer than [Enough] values away from their mean, such that of normal values the next one lies

@@ -70,7 +70,12 @@ func (a *Arranged) Step(values []float32, b *Batch, alpha float32) (loss float64
 // before it, it may also add the updates of other dense layers' weights, and leave these weights at to.Base. All other
 // values take the step as in [Arranged.Step], and Changed yields those that are not added yet. It returns false if an
 // update cannot be added: then the values have taken the step, and the sum is undefined.
-func (a *Arranged) LastStep(values []float32, b *Batch, alpha float32, to kernel.ExactTarget) (loss float64, added bool) {
+func (a *Arranged) LastStep(
+	values []float32,
+	b *Batch,
+	alpha float32,
+	to kernel.ExactTarget,
+) (loss float64, added bool) {
 	// With alpha set, layers may update their weights while they compute the gradient of the only block.
 	if b.N <= Lanes {
 		a.network.alpha = alpha
@@ -82,8 +87,8 @@ func (a *Arranged) LastStep(values []float32, b *Batch, alpha float32, to kernel
 	for i := 1; i < len(a.leaves); i++ {
 		l := a.leaves[i]
 		dense, isDense := l.Stage.(*denseStage)
-		// a.stepped says that the client has taken steps before. Only in a first step do the values still equal to.Base,
-		// so that the gradient is the whole update.
+		// a.stepped says that the client has taken steps before. Only in a first step do the values still equal
+		// to.Base, so that the gradient is the whole update.
 		if a.stepped || !isDense {
 			a.updateLeaves(a.leaves[i:i+1], values, b, kernel.Add, alpha)
 			continue

@@ -135,10 +135,9 @@ type convStage struct {
 }
 
 // prepare is called once, when the layout of the activations in memory is fixed. It lists the offsets at which the
-// parts of each sum of products begin ([kernel.Segment]): of the outputs, and of the gradients of weights and of inputs.
-// height and width are
-// the sizes of the convolution's own output, and dyRow and dyColumn the distances between rows and between
-// columns of its gradient, in floats.
+// parts of each sum of products begin ([kernel.Segment]): of the outputs, and of the gradients of weights and
+// of inputs. height and width are the sizes of the convolution's own output, and dyRow and dyColumn the
+// distances between rows and between columns of its gradient, in floats.
 func (s *convStage) prepare(height, width, dyRow, dyColumn int) {
 	s.height = height
 	s.width = width

@@ -195,7 +195,13 @@ func (s *gruStage) Forward(pass *Pass) {
 				params[layer.bhh:],
 				0,
 			)
-			isa.GRUForward(stateSize, s.inputShares, s.stateShares, before, layer.saved[5*step*stateSize:][:5*stateSize])
+			isa.GRUForward(
+				stateSize,
+				s.inputShares,
+				s.stateShares,
+				before,
+				layer.saved[5*step*stateSize:][:5*stateSize],
+			)
 			input = s.output(index, step)
 			// Only the way back reads the states sample by sample.
 			if pass.Training {
@@ -260,7 +266,8 @@ func (s *gruStage) stepBackward(pass *Pass, index, step int) {
 	columns := isa.Columns(pass.Samples)
 	stateSize := s.Width * Lanes
 	layer := &s.layers[index]
-	// da has four parts of a state's size: the gradients of r, z, and the state's and the input's share of the candidate.
+	// da has four parts of a state's size: the gradients of r, z, and the state's and the input's share of the
+	// candidate.
 	da := layer.da[step%groupSteps*4*stateSize:][:4*stateSize]
 	isa.GRUBackward(
 		stateSize,
@@ -274,8 +281,8 @@ func (s *gruStage) stepBackward(pass *Pass, index, step int) {
 		stateWeight := kernel.Operand{Data: pass.Parameters[layer.whh:], Row: 1, Col: s.Width}
 		isa.Gemm(s.Width, columns, 3*s.Width, stateWeight, kernel.Block(da), kernel.Block(layer.dh), kernel.Add, nil, 1)
 	}
-	// The gradients of the input's shares are parts 0, 1 and 3 of da. Each is multiplied with the rows of its gate in the
-	// weight of the input.
+	// The gradients of the input's shares are parts 0, 1 and 3 of da. Each is multiplied with the rows of its
+	// gate in the weight of the input.
 	shares := s.shares[:]
 	shares[1] = kernel.Segment{A: s.Width * layer.inputs, B: stateSize}
 	shares[2] = kernel.Segment{A: 2 * s.Width * layer.inputs, B: 3 * stateSize}
@@ -314,8 +321,8 @@ func (s *gruStage) addWeightGradient(pass *Pass, firstStep, steps int) {
 			input = s.layers[index-1].rows[(firstStep+1)*stateSize:]
 			width = stateSize
 		}
-		// A group's products are a sum over its steps, one segment for each: A is where a step's gradients begin in da, and
-		// B where its inputs do.
+		// A group's products are a sum over its steps, one segment for each: A is where a step's gradients
+		// begin in da, and B where its inputs do.
 		groups := s.groups[:steps]
 		for i := range groups {
 			groups[i] = kernel.Segment{A: i * 4 * stateSize, B: i * width}

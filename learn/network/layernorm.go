@@ -6,7 +6,11 @@ import (
 )
 
 func init() {
-	Layers.Register("layer_norm", "samples or steps set to mean 0 and variance 1 (PyTorch's LayerNorm)", LayerNormLayer{})
+	Layers.Register(
+		"layer_norm",
+		"samples or steps set to mean 0 and variance 1 (PyTorch's LayerNorm)",
+		LayerNormLayer{},
+	)
 }
 
 // LayerNormLayer is layer normalisation (Ba et al. 2016, Eq. 4): within each sample, or each step of a
@@ -91,9 +95,9 @@ func (s *layerNormStage) parameterIndex(i int) int {
 }
 
 // Forward finds each group's mean, the mean square of the differences from it, and then the outputs
-// y = γ (x − μ)/sqrt(σ² + ε) + β. A group is s.values neighbouring values of a sample, and each sample has a mean and
-// a variance of its own. All memory has rows of Lanes floats, one float for each sample of the block: s.centred a row
-// for each value, and s.inverse a row for each group.
+// y = γ (x − μ)/sqrt(σ² + ε) + β. A group is s.values neighbouring values of a sample, and each sample
+// has a mean and a variance of its own. All memory has rows of Lanes floats, one float for each sample of the
+// block: s.centred a row for each value, and s.inverse a row for each group.
 func (s *layerNormStage) Forward(pass *Pass) {
 	for start := 0; start < s.X.Size(); start += s.values {
 		s.centre(pass, start)

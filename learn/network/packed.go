@@ -274,8 +274,9 @@ func (s *convStage) gradientPacking(samples int) *packing {
 		y := i / layout.groups
 		g := i % layout.groups
 		var list []kernel.Segment
-		// A tap is one position of the kernels. Of the outputs that read the group's inputs by it, outputRow is the row,
-		// and readRange says which inputs of the group have one. A tap without any contributes nothing.
+		// A tap is one position of the kernels. Of the outputs that read the group's inputs by it, outputRow is
+		// the row, and readRange says which inputs of the group have one. A tap without any contributes
+		// nothing.
 		for tap := range s.Size * s.Size {
 			ky := tap / s.Size
 			kx := tap % s.Size
@@ -347,8 +348,8 @@ func (s *convStage) inputsPacked(layout *packing, dy []float32, dyChannel int, p
 	for i, list := range layout.lists {
 		y := i / layout.groups
 		g := i % layout.groups
-		// The last row of outputs that reads row y of the inputs is y + s.Pad, by the first row of the kernels. Rows are
-		// gathered once, in order.
+		// The last row of outputs that reads row y of the inputs is y + s.Pad, by the first row of the kernels.
+		// Rows are gathered once, in order.
 		for ; gathered < min(y+s.Pad+1, s.height); gathered++ {
 			s.gatherGradients(layout, gathered, dy, dyChannel, pass.Samples)
 		}

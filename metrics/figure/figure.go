@@ -255,7 +255,10 @@ func (d *drawing) includeBand(b *Band) {
 	}
 	d.legend.add(b.Name, func(c *canvas, from, to place) {
 		// The sample of the legend is a rectangle of 8 points' height around the line between from and to.
-		c.polygon([]place{{from.x, from.y - 4}, {to.x, to.y - 4}, {to.x, to.y + 4}, {from.x, from.y + 4}}, shade(bandColour))
+		c.polygon(
+			[]place{{from.x, from.y - 4}, {to.x, to.y - 4}, {to.x, to.y + 4}, {from.x, from.y + 4}},
+			shade(bandColour),
+		)
 	})
 }
 

@@ -23,7 +23,8 @@ func (c *canvas) start(width, height float64) {
 	fmt.Fprintf(
 		&c.b,
 		"<?xml version=\"1.0\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%[1]spt\" height=\"%[2]spt\" "+
-			"viewBox=\"0 0 %[1]s %[2]s\" font-family=\"%[3]s\">\n<rect width=\"%[1]s\" height=\"%[2]s\" fill=\"#fff\"/>\n",
+			"viewBox=\"0 0 %[1]s %[2]s\" font-family=\"%[3]s\">\n"+
+			"<rect width=\"%[1]s\" height=\"%[2]s\" fill=\"#fff\"/>\n",
 		number(width),
 		number(height),
 		families,
@@ -163,8 +164,9 @@ func (c *canvas) glyph(shape int, at place, radius float64, colour string) {
 	triangle := []place{{at.x, at.y - radius}, {at.x + half, at.y + radius/2}, {at.x - half, at.y + radius/2}}
 	// Two strokes make a cross or a plus.
 	cross := func(from1, to1, from2, to2 place) {
-		fmt.Fprintf(&c.b, "<path d=\"M%s,%sL%s,%sM%s,%sL%s,%s\" %s/>\n", number(from1.x), number(from1.y), number(to1.x),
-			number(to1.y), number(from2.x), number(from2.y), number(to2.x), number(to2.y), open)
+		first := fmt.Sprintf("M%s,%sL%s,%s", number(from1.x), number(from1.y), number(to1.x), number(to1.y))
+		second := fmt.Sprintf("M%s,%sL%s,%s", number(from2.x), number(from2.y), number(to2.x), number(to2.y))
+		fmt.Fprintf(&c.b, "<path d=\"%s%s\" %s/>\n", first, second, open)
 	}
 	switch shape % glyphs {
 	case 0:
@@ -182,7 +184,12 @@ func (c *canvas) glyph(shape int, at place, radius float64, colour string) {
 	case 6:
 		cross(square[0], square[2], square[1], square[3])
 	default:
-		cross(place{at.x - radius, at.y}, place{at.x + radius, at.y}, place{at.x, at.y - radius}, place{at.x, at.y + radius})
+		cross(
+			place{at.x - radius, at.y},
+			place{at.x + radius, at.y},
+			place{at.x, at.y - radius},
+			place{at.x, at.y + radius},
+		)
 	}
 }
 

@@ -177,7 +177,13 @@ func (m *familyMaker) outcomes(counts *[round.Outcomes]float64) *dto.MetricFamil
 // labels are the labels of a run's series. More labels are given as names and values in turn.
 func labels(r *metrics.Run, more ...string) []*dto.LabelPair {
 	pairs := append(
-		[]string{"clock", "virtual", "run", r.Name, "task", r.Task, "schedule", r.Schedule, "seed", strconv.FormatUint(r.Seed, 10)},
+		[]string{
+			"clock", "virtual",
+			"run", r.Name,
+			"task", r.Task,
+			"schedule", r.Schedule,
+			"seed", strconv.FormatUint(r.Seed, 10),
+		},
 		more...,
 	)
 	var list []*dto.LabelPair

@@ -109,10 +109,14 @@ type Document struct {
 // document becomes a script element of JSON under its ID, so its text must not end that element.
 func Write(w io.Writer, documents ...Document) error {
 	before, behind, _ := strings.Cut(string(fill("<!-- here -->")), "<!-- here -->")
-	_, err := fmt.Fprintf(w, `%s<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '%s'; style-src '%s'; `+
-		`img-src data:; base-uri 'none'; form-action 'none'">
+	policy := fmt.Sprintf(
+		"default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
+		digest(script()),
+		digest(style),
+	)
+	_, err := fmt.Fprintf(w, `%s<meta http-equiv="Content-Security-Policy" content="%s">
 <style>%s</style>
-`, before, digest(script()), digest(style), style)
+`, before, policy, style)
 	for _, d := range documents {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "<script type=\"application/json\" id=%q>%s</script>\n", d.ID, d.Text)
@@ -127,6 +131,8 @@ func Write(w io.Writer, documents ...Document) error {
 // WritePlain writes a page without scripts, in the same look: the text title, below it the sentence about,
 // and then main, which is HTML.
 func WritePlain(w io.Writer, title, about string, main []byte) error {
+	heading := html.EscapeString(title)
+	titles := `<p class="brand">fedpace</p><h1>` + heading + `</h1><p class="quiet">` + html.EscapeString(about) + `</p>`
 	_, err := fmt.Fprintf(w, `<!doctype html>
 <html lang="en-GB">
 <head>
@@ -138,12 +144,12 @@ func WritePlain(w io.Writer, title, about string, main []byte) error {
 <style>%[3]s</style>
 </head>
 <body>
-<header class="top"><div class="title"><p class="brand">fedpace</p><h1>%[1]s</h1><p class="quiet">%[2]s</p></div></header>
+<header class="top"><div class="title">%[2]s</div></header>
 <main>
 %[4]s</main>
 </body>
 </html>
-`, html.EscapeString(title), html.EscapeString(about), style, main)
+`, heading, titles, style, main)
 	return err
 }
 

@@ -376,8 +376,8 @@ func (m *Metrics) compare(e *round.TaskReport) {
 }
 
 // deviceClass returns the index in m.classes of the class that the configuration names for a real device, or the last
-// index, that of the class "device", if it names none. Classes beyond maxClasses have no series of their own: they share
-// the index before the last (see seriesClasses).
+// index, that of the class "device", if it names none. Classes beyond maxClasses have no series of their own:
+// they share the index before the last (see seriesClasses).
 func (m *Metrics) deviceClass(client int) int {
 	unnamed := len(m.classes) - 1
 	lastNamed := unnamed - 1

@@ -77,8 +77,12 @@ func (p *Plan) reasonTrained() string {
 	reachesTarget := trained.Target.N == trained.Seeds
 	switch {
 	case p.request.Goal == Target && reachesTarget:
-		reason = fmt.Sprintf("It reaches evaluate.target after %s s, with each of %d %s, the first of those that were trained.",
-			trained.Target.Digits(4), trained.Seeds, human.Plural(trained.Seeds, "seed"))
+		reason = fmt.Sprintf(
+			"It reaches evaluate.target after %s s, with each of %d %s, the first of those that were trained.",
+			trained.Target.Digits(4),
+			trained.Seeds,
+			human.Plural(trained.Seeds, "seed"),
+		)
 	// Fresh seeds give an estimate that the choice has not favoured.
 	case trained.Fresh.N > 0:
 		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s with %d fresh %s, by which it was not chosen%s.",
@@ -86,8 +90,8 @@ func (p *Plan) reasonTrained() string {
 			human.Plural(trained.Fresh.N, "seed"), p.confirmationText())
 	// One seed has no deviation.
 	case trained.Tail.N < 2:
-		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s, the best of those that were trained; one seed does "+
-			"not tell how much of that is chance (--seeds 3).",
+		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s, the best of those that were trained; one seed "+
+			"does not tell how much of that is chance (--seeds 3).",
 			metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), trained.Tail.Digits(4))
 	default:
 		reason = fmt.Sprintf("Its %s in the last tenth of %s is %s, the best of those that were trained, and favoured "+

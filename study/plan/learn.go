@@ -100,7 +100,12 @@ func (p *Plan) train(ctx context.Context, dir string, o study.Options) error {
 // trial returns the function by which a search tries settings: it trains them with further seeds, in folders
 // below dir, and returns the error of each setting with each of these seeds. errorOf gives the error of a
 // setting's run by the run's index among the setting's cells.
-func (p *Plan) trial(ctx context.Context, dir string, o study.Options, errorOf func(*Setting, int) float64) choice.Play {
+func (p *Plan) trial(
+	ctx context.Context,
+	dir string,
+	o study.Options,
+	errorOf func(*Setting, int) float64,
+) choice.Play {
 	return func(settings []int, first, count int) ([][]float64, error) {
 		var cells []study.Cell
 		for _, i := range settings {

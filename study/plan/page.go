@@ -63,7 +63,8 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 	}
 	d.addSettings(rows, omitted)
 	d.addUnknown(p.Unknown, p.Impossible)
-	d.add(`<p class="quiet small">Times are virtual, those of the simulated clock. * marks the recommended setting.</p>` + "\n")
+	d.add("<p class=\"quiet small\">Times are virtual, those of the simulated clock. " +
+		"* marks the recommended setting.</p>\n")
 	return page.WritePlain(w, "A plan for "+p.Chosen.real.Name, p.Reason, []byte(d.String()))
 }
 
@@ -118,7 +119,10 @@ func (d *document) addUnknown(notes, impossible []string) {
 	d.add("<section>\n<h2>What this does not know</h2>\n")
 	d.addEach(noteFormat, notes)
 	if len(impossible) > 0 {
-		d.add("<details><summary>Points of the grid that make no configuration: %s</summary>\n<p>", fmt.Sprint(len(impossible)))
+		d.add(
+			"<details><summary>Points of the grid that make no configuration: %s</summary>\n<p>",
+			fmt.Sprint(len(impossible)),
+		)
 		d.addEach("<code>%s</code><br>", impossible)
 		d.add("</p>\n</details>")
 	}

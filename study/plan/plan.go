@@ -53,10 +53,10 @@ type Plan struct {
 }
 
 // Make forecasts the time and the cost of each setting of a request without training (simulateTimes), trains as many
-// as the request says and recommends one. If the request has a budget for a race, settings are trained in heats instead,
-// of which the better ones go on, until that processor time is spent. Trained runs lie in dir, where another Make finds
-// them. progress is called
-// while times are simulated, with the number of draws of the fleet that are done, and their total.
+// as the request says and recommends one. If the request has a budget for a race, settings are trained in heats
+// instead, of which the better ones go on, until that processor time is spent. Trained runs lie in dir, where
+// another Make finds them. progress is called while times are simulated, with the number of draws of the fleet
+// that are done, and their total.
 func Make(ctx context.Context, q Request, dir string, o study.Options, progress func(done, total int)) (*Plan, error) {
 	// began is the processor time of the process so far, in seconds, which a race does not count.
 	began := 0.0

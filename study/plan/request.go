@@ -236,7 +236,12 @@ func (q *Request) configured(ctx context.Context) (*Setting, error) {
 		return nil, err
 	}
 	s.Schedule = s.real.Schedule.Name()
-	s.Name = fmt.Sprintf("%s, schedule.k0=%d, cohort=%d (as configured)", s.Schedule, s.real.Schedule.K0, s.config.Cohort)
+	s.Name = fmt.Sprintf(
+		"%s, schedule.k0=%d, cohort=%d (as configured)",
+		s.Schedule,
+		s.real.Schedule.K0,
+		s.config.Cohort,
+	)
 	q.fillDefaults(s)
 	q.seconds = 3600 * q.Hours
 	// Without hours, or with a NaN, the plan takes as long as the configuration's own run.

@@ -111,8 +111,12 @@ func (r *Result) verdict(newline string) string {
 	for _, search := range r.Searches {
 		sentences = append(sentences, r.choiceSentence(search))
 	}
-	sentences = append(sentences, fmt.Sprintf("With the first %d %s all took %.0f %% of the virtual time of the whole grid.",
-		r.Seeds, human.Plural(r.Seeds, "seed"), playedPercent))
+	sentences = append(sentences, fmt.Sprintf(
+		"With the first %d %s all took %.0f %% of the virtual time of the whole grid.",
+		r.Seeds,
+		human.Plural(r.Seeds, "seed"),
+		playedPercent,
+	))
 	return strings.Join(sentences, newline)
 }
 

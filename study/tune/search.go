@@ -13,7 +13,13 @@ import (
 // with how many seeds; further runs lie in dir. Seeds are numbered from the first of the tuning: those of the
 // rungs (the rounds of elimination before) come first, then those that the search adds, then the fresh ones. A tail
 // is a run's quality in the last tenth of its time.
-func (r *Result) search(ctx context.Context, group []*Setting, limits choice.Limits, dir string, o study.Options) error {
+func (r *Result) search(
+	ctx context.Context,
+	group []*Setting,
+	limits choice.Limits,
+	dir string,
+	o study.Options,
+) error {
 	playTrial := func(settings []int, first, count int) ([][]float64, error) {
 		// The first trial has the seeds of the rungs, whose runs were played and measured there.
 		if first > 0 {

@@ -71,11 +71,21 @@ func (t *trainer) spoilTask(id uint64, index int, model []float32) (over bool) {
 	wrongReply("wrong id", object{"id": id + 1, "task": object{"index": index, "loss": 1}})
 	wrongReply("done early", object{"id": id, "done": object{}})
 	wrongReply("two things", object{"id": id, "done": object{}, "cancelled": object{}})
-	wrongReply("exception", object{"id": id, "error": object{"index": index, "text": "ValueError: no such thing", "file": "my_model.py", "line": 12}})
+	wrongReply("exception", object{"id": id, "error": object{
+		"index": index,
+		"text":  "ValueError: no such thing",
+		"file":  "my_model.py",
+		"line":  12,
+	}})
 	wrongReply("exception of none", object{"id": id, "error": object{"index": 99, "text": "x"}})
 	wrongReply("diverged", object{"id": id, "diverged": object{"index": index, "step": 3, "cause": "the loss is nan"}})
-	wrongReply("few metrics in evaluation", object{"id": id, "scores": object{"loss": object{"sum": 1, "weight": 1}, "metrics": []object{}}})
-	wrongReply("no weight in evaluation", object{"id": id, "scores": object{"loss": object{"sum": 1, "weight": 0}, "metrics": []object{{"sum": 1, "weight": 1}}}})
+	score := object{"sum": 1, "weight": 1}
+	weightless := object{"sum": 1, "weight": 0}
+	wrongReply("few metrics in evaluation", object{"id": id, "scores": object{"loss": score, "metrics": []object{}}})
+	wrongReply("no weight in evaluation", object{"id": id, "scores": object{
+		"loss":    weightless,
+		"metrics": []object{score},
+	}})
 	wrongReply("done in evaluation", object{"id": id, "done": object{}})
 	if t.shouldFail("garbage") {
 		_, err := t.out.WriteString("Epoch 1: loss 3.2\n")
@@ -111,22 +121,48 @@ func (t *trainer) spoilGreeting(o object) {
 	if !isGreetingFault || !isAssignment {
 		return
 	}
+	digest := strings.Repeat("0f", 32)
+	weights := object{"name": "w", "shape": []int{3}, "trainable": true}
+	means := object{"name": "m", "shape": []int{3}, "trainable": false}
+	frozen := object{
+		"name":      "f",
+		"shape":     []int{3},
+		"trainable": false,
+		"frozen":    true,
+	}
+	allWeights := object{"name": "w", "shape": []int{t.model.Params()}, "trainable": true}
+	hugeFrozen := object{
+		"name":      "f",
+		"shape":     []int{100_000},
+		"trainable": false,
+		"frozen":    true,
+	}
 	// These are the wrong values by the names that tests give them.
 	wrong := map[string]any{
 		"negative": []object{{"name": "w", "shape": []int{-3}, "trainable": true}},
 		"huge":     []object{{"name": "w", "shape": []int{1 << 20, 1 << 20}, "trainable": true}},
-		"behind":   []object{{"name": "m", "shape": []int{3}, "trainable": false}, {"name": "w", "shape": []int{3}, "trainable": true}},
-		"twice":    []object{{"name": "w", "shape": []int{3}, "trainable": true}, {"name": "w", "shape": []int{3}, "trainable": true}},
+		"behind":   []object{means, weights},
+		"twice":    []object{weights, weights},
 		"both":     []object{{"name": "w", "shape": []int{3}, "trainable": true, "frozen": true}},
-		"frozen":   []object{{"name": "w", "shape": []int{t.model.Params()}, "trainable": true}, {"name": "f", "shape": []int{100_000}, "trainable": false, "frozen": true}},
-		"middle":   []object{{"name": "w", "shape": []int{3}, "trainable": true}, {"name": "f", "shape": []int{3}, "trainable": false, "frozen": true}, {"name": "m", "shape": []int{3}, "trainable": false}},
+		"frozen":   []object{allWeights, hugeFrozen},
+		"middle":   []object{weights, frozen, means},
 		"none":     []object{},
 		"better":   []object{{"name": "accuracy", "better": "sideways"}},
 		"dash":     []object{{"name": "top-1", "better": "higher"}},
-		"data":     object{"names": []string{"a", "b"}, "samples": []int{3}, "held_out": 4, "digest": strings.Repeat("0f", 32)},
-		"empty":    object{"names": []string{"a"}, "samples": []int{0}, "held_out": 4, "digest": strings.Repeat("0f", 32)},
-		"zero":     0,
-		"word":     "x y",
+		"data": object{
+			"names":    []string{"a", "b"},
+			"samples":  []int{3},
+			"held_out": 4,
+			"digest":   digest,
+		},
+		"empty": object{
+			"names":    []string{"a"},
+			"samples":  []int{0},
+			"held_out": 4,
+			"digest":   digest,
+		},
+		"zero": 0,
+		"word": "x y",
 	}
 	o[key] = wrong[value]
 }

@@ -136,7 +136,11 @@ func Main() {
 
 // newTrainer returns the trainer that the flags of the process describe. Most of them are fields of the trainer.
 func newTrainer() *trainer {
-	t := &trainer{in: bufio.NewReaderSize(os.NewFile(3, "requests"), 1<<20), out: os.NewFile(4, "replies"), shared: os.NewFile(5, "memory")}
+	t := &trainer{
+		in:     bufio.NewReaderSize(os.NewFile(3, "requests"), 1<<20),
+		out:    os.NewFile(4, "replies"),
+		shared: os.NewFile(5, "memory"),
+	}
 	var model string
 	f := flag.NewFlagSet("trainer", flag.ExitOnError)
 	f.StringVar(&model, "model", "mlp:784,12,62", "")

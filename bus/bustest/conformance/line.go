@@ -139,13 +139,18 @@ func requestsRepeatedUntilAnswered(t *testing.T, p *Bus) {
 	}
 	var got []byte
 	early := errors.New("not yet")
-	r := &bus.Request{Subject: "ask", Data: []byte("what"), Retry: func(err error) bool { return err.Error() == early.Error() }, Decode: func(b []byte) error {
-		got = bytes.Clone(b)
-		if !bytes.HasSuffix(b, []byte("3")) {
-			return early
-		}
-		return nil
-	}}
+	r := &bus.Request{
+		Subject: "ask",
+		Data:    []byte("what"),
+		Retry:   func(err error) bool { return err.Error() == early.Error() },
+		Decode: func(b []byte) error {
+			got = bytes.Clone(b)
+			if !bytes.HasSuffix(b, []byte("3")) {
+				return early
+			}
+			return nil
+		},
+	}
 	if err := there.Ask(t.Context(), r); err != nil || string(got) != "what 3" {
 		t.Errorf("the answer is %q, %v", got, err)
 	}
@@ -185,16 +190,25 @@ func modelsFetched(t *testing.T, p *Bus) {
 // devicesDoTasks opens a gateway and a device on two lines: the device joins, gets a task, sends its update and
 // learns the end of the run.
 func devicesDoTasks(t *testing.T, p *Bus) {
+	welcome := &bus.Welcome{
+		Clients:          12,
+		Params:           3,
+		HeartbeatSeconds: 0.1,
+		Spec:             &bus.Spec{Model: "linear:2,2", Batch: 1},
+	}
 	g, err := gateway.Open(t.Context(), p.line(t), "r", gateway.Config{
-		Devices: []string{"pi"}, First: 10, Calls: 10 * time.Millisecond,
-		Welcome: &bus.Welcome{Clients: 12, Params: 3, HeartbeatSeconds: 0.1, Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
+		Devices: []string{"pi"},
+		First:   10,
+		Calls:   10 * time.Millisecond,
+		Welcome: welcome,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Close never fails here.
 	t.Cleanup(func() { _ = g.Close() })
-	d, err := gateway.OpenDevice(t.Context(), p.line(t), gateway.DeviceConfig{ID: "pi", Join: &bus.Join{Name: "pi", Kernel: "go", Samples: 1}})
+	join := &bus.Join{Name: "pi", Kernel: "go", Samples: 1}
+	d, err := gateway.OpenDevice(t.Context(), p.line(t), gateway.DeviceConfig{ID: "pi", Join: join})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +218,8 @@ func devicesDoTasks(t *testing.T, p *Bus) {
 	go func() {
 		task, err := d.Next(t.Context())
 		if err == nil {
-			err = d.Send(task.Context, task.Run, &bus.DeviceUpdate{Values: []float32{4, 5, 6}, Update: &bus.Update{Task: task.Task.Task, Samples: 1}})
+			update := &bus.Update{Task: task.Task.Task, Samples: 1}
+			err = d.Send(task.Context, task.Run, &bus.DeviceUpdate{Values: []float32{4, 5, 6}, Update: update})
 		}
 		failed <- err
 		_, err = d.Next(t.Context())
@@ -227,7 +242,13 @@ func devicesDoTasks(t *testing.T, p *Bus) {
 		}
 	}
 	next(gateway.Joined)
-	if err := g.SendTask(0, &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 1, ModelDigest: bus.DigestOf([]float32{1}).Bytes()}); err != nil {
+	task := &bus.Task{
+		Task:        1 << 52,
+		Round:       1,
+		LocalSteps:  1,
+		ModelDigest: bus.DigestOf([]float32{1}).Bytes(),
+	}
+	if err := g.SendTask(0, task); err != nil {
 		t.Fatal(err)
 	}
 	if e := next(gateway.Updated); len(e.Update.Values) != 3 || e.Update.Values[2] != 6 {

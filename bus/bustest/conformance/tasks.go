@@ -21,7 +21,8 @@ func tasksPlannedOnce(t *testing.T, p *Bus) {
 	for range 3 {
 		h := p.Host(t, "r")
 		err := h.ServeTasks(t.Context(), func(client int, task *bus.Task, plan *bus.Plan) error {
-			if diff := cmp.Diff(Task(task.Task), task, protocmp.Transform(), protocmp.IgnoreFields(task, "placement", "fence")); diff != "" {
+			ignored := protocmp.IgnoreFields(task, "placement", "fence")
+			if diff := cmp.Diff(Task(task.Task), task, protocmp.Transform(), ignored); diff != "" {
 				t.Errorf("task (-sent +received):\n%s", diff)
 			}
 			plan.DownloadNs, plan.ComputeNs, plan.UploadNs = int64(client), 2, 3
@@ -131,7 +132,8 @@ func tasksWithoutHostsReported(t *testing.T, p *Bus) {
 	if err := c.SendTask(3, Task(1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := PlanFailure(t, c); !errors.Is(err, bus.ErrInterrupted) || !strings.Contains(err.Error(), "no plan for 100ms") {
+	err := PlanFailure(t, c)
+	if !errors.Is(err, bus.ErrInterrupted) || !strings.Contains(err.Error(), "no plan for 100ms") {
 		t.Fatalf("got %v", err)
 	}
 	if err := p.Host(t, "r").ServeTasks(t.Context(), Answer); err != nil {

@@ -63,18 +63,28 @@ func controlVariatesCarried(t *testing.T, p *Bus) {
 	if diff := cmp.Diff(sent, d.Job(), protocmp.Transform(), protocmp.IgnoreFields(sent, "fence")); diff != "" {
 		t.Fatalf("job (-sent +received):\n%s", diff)
 	}
-	for digest, want := range map[bus.Digest][]float32{bus.DigestFrom(d.Job().Method.VariateDigest): server, bus.DigestFrom(d.Job().Clients[0].VariateDigest): own} {
+	for digest, want := range map[bus.Digest][]float32{
+		bus.DigestFrom(d.Job().Method.VariateDigest):     server,
+		bus.DigestFrom(d.Job().Clients[0].VariateDigest): own,
+	} {
 		if got, err := h.Model(ctx, digest); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("a control variate is not the one that was put (%v)", err)
 		}
 	}
 	sum := Result(1, bus.DigestFrom(sent.ModelDigest), make([]int64, 2*len(model)))
-	sum.ClientStates = [][]float32{append(vector(3), vector(5)[:keptBehind]...), append(vector(4), vector(6)[:keptBehind]...)}
+	sum.ClientStates = [][]float32{
+		append(vector(3), vector(5)[:keptBehind]...),
+		append(vector(4), vector(6)[:keptBehind]...),
+	}
 	for i := range sum.Values {
 		sum.Values[i] = int64(i) - 5
 	}
 	for i, v := range sum.ClientStates {
-		sum.Clients = append(sum.Clients, &bus.ClientLoss{Task: sent.Clients[i].Task, FirstStepLoss: 1.5, VariateDigest: bus.DigestOf(v).Bytes()})
+		sum.Clients = append(sum.Clients, &bus.ClientLoss{
+			Task:          sent.Clients[i].Task,
+			FirstStepLoss: 1.5,
+			VariateDigest: bus.DigestOf(v).Bytes(),
+		})
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -88,7 +98,9 @@ func controlVariatesCarried(t *testing.T, p *Bus) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.Values, sum.Values) || !cmp.Equal(s.Clients, sum.Clients, protocmp.Transform()) || !slices.EqualFunc(s.ClientStates, sum.ClientStates, slices.Equal) {
+	sameClients := cmp.Equal(s.Clients, sum.Clients, protocmp.Transform())
+	sameStates := slices.EqualFunc(s.ClientStates, sum.ClientStates, slices.Equal)
+	if !slices.Equal(s.Values, sum.Values) || !sameClients || !sameStates {
 		t.Fatal("the sum or its control variates are not those that were sent")
 	}
 	s.Accept()

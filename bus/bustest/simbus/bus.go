@@ -126,7 +126,13 @@ func (c *Conn) receive(kind string, f func()) {
 // ask sends a request of this kind to the bus, again after each time every, until it is answered or
 // ctx ends. request is called on the bus with the function that takes the answer, possibly several
 // times; the first answer counts.
-func ask[T any](ctx context.Context, c *Conn, kind string, every time.Duration, request func(answer func(T))) (T, error) {
+func ask[T any](
+	ctx context.Context,
+	c *Conn,
+	kind string,
+	every time.Duration,
+	request func(answer func(T)),
+) (T, error) {
 	answers := make(chan T, 1)
 	answer := func(x T) {
 		c.receive("answer to "+kind, func() {

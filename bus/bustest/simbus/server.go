@@ -160,7 +160,9 @@ func (s *server) renewAndCheck(c *Coordinator, jobs []uint64, models []bus.Diges
 	}
 	s.renew(c)
 	now := time.Now()
-	s.hosts = slices.DeleteFunc(s.hosts, func(h *Host) bool { return h.config.Stamp != 0 && now.Sub(h.lastHeard) > silentAfter })
+	s.hosts = slices.DeleteFunc(s.hosts, func(h *Host) bool {
+		return h.config.Stamp != 0 && now.Sub(h.lastHeard) > silentAfter
+	})
 	for _, h := range s.hosts {
 		if h.config.Stamp != 0 {
 			r.hosts++
@@ -170,7 +172,8 @@ func (s *server) renewAndCheck(c *Coordinator, jobs []uint64, models []bus.Diges
 	for _, job := range jobs {
 		w := s.jobs[job]
 		r.missing = r.missing || w == nil
-		if w != nil && w.holder != nil && w.holder.host.config.Stamp != 0 && now.Sub(w.lastReported) > c.config.AckWait {
+		isHeldByHost := w != nil && w.holder != nil && w.holder.host.config.Stamp != 0
+		if isHeldByHost && now.Sub(w.lastReported) > c.config.AckWait {
 			w.holder = nil
 			s.queue = append(s.queue, w)
 		}

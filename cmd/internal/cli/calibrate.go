@@ -165,8 +165,8 @@ func (f *calibration) check() error {
 		subjects == 0 &&
 		f.device.Trainer == "" &&
 		f.server.URL == "":
-		return errors.New("--out needs --task, --model, --app, --config, --trainer or --nats: a class of devices is of " +
-			"one model")
+		return errors.New("--out needs --task, --model, --app, --config, --trainer or --nats: a class of devices " +
+			"is of one model")
 	case f.server.URL != "" && f.id == "":
 		return errors.New("--client is missing: the id of this device, as the coordinator knows it")
 	}

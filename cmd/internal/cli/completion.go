@@ -43,11 +43,13 @@ func checkBash(bash *cobra.Command) {
 		if err := write(c, args); err != nil {
 			return err
 		}
+		problem := c.Root().Name() + ": completion needs the package bash-completion, which this shell has not " +
+			"loaded: install it, and load it before this script"
 		_, err := fmt.Fprintf(c.Root().OutOrStdout(), `
 if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
-    echo "%s: completion needs the package bash-completion, which this shell has not loaded: install it, and load it before this script" >&2
+    echo "%s" >&2
 fi
-`, c.Root().Name())
+`, problem)
 		return err
 	}
 }

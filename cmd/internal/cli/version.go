@@ -72,7 +72,13 @@ func VersionCommand(program string) *cobra.Command {
 					System  string `json:"system"`
 					Kernel  string `json:"kernel"`
 					By      string `json:"instructions"`
-				}{Version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, kernel.Class(), kernel.Instructions()})
+				}{
+					Version(),
+					runtime.Version(),
+					runtime.GOOS + "/" + runtime.GOARCH,
+					kernel.Class(),
+					kernel.Instructions(),
+				})
 			}
 			_, err := fmt.Fprintln(c.OutOrStdout(), program+" "+Version())
 			return err

@@ -212,7 +212,12 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 		0,
 		"concentration for the dirichlet kinds and quantity (default 0.5) and pachinko's coarse labels (default 0.1)",
 	)
-	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels, or of inner_dirichlet's sizes (default 10)")
+	f.Float64Var(
+		&p.Beta,
+		"beta",
+		0,
+		"concentration of pachinko's fine labels, or of inner_dirichlet's sizes (default 10)",
+	)
 	f.IntVar(&p.Classes, "labels", 0, "labels of a client of pathological (default 2)")
 	f.StringVar(&p.Sizes, "sizes", "", "clients' numbers of samples, as 100,50,25, for size")
 	f.IntVar(&p.Group, "group", 0, "natural clients in a client of grouped_natural_id (default 10)")
@@ -343,7 +348,9 @@ func taskOf(info federated.Info) string {
 // paths.
 func shellWord(word string) string {
 	isUsual := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%,=", r)
+		isLetter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		isDigit := r >= '0' && r <= '9'
+		return isLetter || isDigit || strings.ContainsRune("/._-+:@%,=", r)
 	}
 	isPlain := word != "" && strings.IndexFunc(word, func(r rune) bool { return !isUsual(r) }) < 0
 	if isPlain {

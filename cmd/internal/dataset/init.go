@@ -72,11 +72,15 @@ and with --torch the model as a script in PyTorch. No file is overwritten.
 			return s.writeFiles(c.OutOrStdout(), c.ErrOrStderr(), outPath, named, script, torch)
 		},
 	}
-	c.Flags().StringVarP(&outPath, "out", "o", "", "the `FILE` that is written (default: as PATH, with .yaml, or as the kind)")
-	c.Flags().StringVar(&named.Client, "client", "", "the `COLUMN` that says whose a row is (default: one of such a name)")
-	c.Flags().StringVar(&named.Label, "label", "", "the `COLUMN` to be predicted (default: one of such a name, or the last)")
-	c.Flags().BoolVar(&torch, "torch", false, "write a script in PyTorch that has the model, too")
-	c.Flags().StringVar(&policy, "policy", "", "write a policy in Python of this `KIND`")
+	flags := c.Flags()
+	flags.StringVarP(&outPath, "out", "o", "",
+		"the `FILE` that is written (default: as PATH, with .yaml, or as the kind)")
+	flags.StringVar(&named.Client, "client", "",
+		"the `COLUMN` that says whose a row is (default: one of such a name)")
+	flags.StringVar(&named.Label, "label", "",
+		"the `COLUMN` to be predicted (default: one of such a name, or the last)")
+	flags.BoolVar(&torch, "torch", false, "write a script in PyTorch that has the model, too")
+	flags.StringVar(&policy, "policy", "", "write a policy in Python of this `KIND`")
 	return c
 }
 

@@ -156,7 +156,13 @@ func (d *deviceSession) measure(ctx context.Context) (_ *Measured, err error) {
 	measured := &Measured{Device: d.id}
 	transferAll := func(round int) ([]calibrate.Transfer, error) { return d.transferAll(ctx, round) }
 	link := "The link of " + d.id
-	measured.Network, measured.Transfers, err = calibrate.Exchange(link, params, d.config.Seconds, d.config.Notice, transferAll)
+	measured.Network, measured.Transfers, err = calibrate.Exchange(
+		link,
+		params,
+		d.config.Seconds,
+		d.config.Notice,
+		transferAll,
+	)
 	measured.Time = time.Now()
 	return measured, err
 }

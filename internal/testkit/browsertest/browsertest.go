@@ -45,8 +45,14 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		return nil, fmt.Errorf("no Chromium is here: install Debian's package chromium")
 	}
 	// The pages are the project's own, and not every container allows a sandbox.
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.DisableGPU, chromedp.NoSandbox,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
+	options := append(
+		chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path),
+		chromedp.DisableGPU,
+		chromedp.NoSandbox,
+		chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("hide-scrollbars", true),
+	)
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	browser, _ := chromedp.NewContext(allocator)
 	if err := chromedp.Do(browser); err != nil {
@@ -131,14 +137,20 @@ func (b *Tab) Look(width, height int64, dark bool) {
 	if dark {
 		scheme = "dark"
 	}
-	b.Do(Command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600}))
+	b.Do(Command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width:             width,
+		Height:            height,
+		DeviceScaleFactor: 1,
+		Mobile:            width < 600,
+	}))
 	b.Prefer("prefers-color-scheme", scheme)
 }
 
 // Prefer sets a media feature, such as prefers-color-scheme, to what the reader prefers.
 func (b *Tab) Prefer(feature, value string) {
 	b.t.Helper()
-	b.Do(Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: feature, Value: value}}}))
+	features := []*emulation.MediaFeature{{Name: feature, Value: value}}
+	b.Do(Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}))
 }
 
 // Command returns an action that gives the browser a command.
@@ -182,7 +194,11 @@ func Await[T any](b *Tab, expression string) T {
 // test ends with the text of the page.
 func (b *Tab) Until(expression string) {
 	b.t.Helper()
-	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(10*time.Millisecond), chromedp.WithPollingTimeout(slow.Patience(b.t)))
+	poll := chromedp.Poll[chromedp.Void](
+		expression,
+		chromedp.WithPollingInterval(10*time.Millisecond),
+		chromedp.WithPollingTimeout(slow.Patience(b.t)),
+	)
 	if _, err := chromedp.Run(b, poll); err != nil {
 		b.t.Fatalf("%s does not become true: %v; the page "+
 			"says %q", expression, err, JS[string](b, "document.body.innerText"))

@@ -198,7 +198,8 @@ func reply(device string, n int) string {
 func (t *Target) fetch(c *Client, device string, n int) error {
 	// The server takes * for the newest model.
 	model := cmp.Or(t.Model, "*")
-	return c.Publish("$JS.API.DIRECT.GET.fedpace_"+t.Run+"_models.fedpace."+t.Run+".model."+model+".0", reply(device, n), nil)
+	subject := fmt.Sprintf("$JS.API.DIRECT.GET.fedpace_%s_models.fedpace.%s.model.%s.0", t.Run, t.Run, model)
+	return c.Publish(subject, reply(device, n), nil)
 }
 
 // unread asks for models without end and reads no answer, so that answers pile up in the server.
@@ -250,7 +251,8 @@ func oversize(ctx context.Context, t *Target) error {
 // connection.
 func unfinished(ctx context.Context, t *Target) error {
 	return t.within(ctx, func(ctx context.Context, c *Client, device string) error {
-		if err := c.Say("PUB %s %d\r\n%s", t.subject(device, "update.0"), 512<<10, strings.Repeat("x", 256<<10)); err != nil {
+		half := strings.Repeat("x", 256<<10)
+		if err := c.Say("PUB %s %d\r\n%s", t.subject(device, "update.0"), 2*len(half), half); err != nil {
 			return err
 		}
 		return hold(ctx, c)

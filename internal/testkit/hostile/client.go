@@ -85,7 +85,15 @@ func (c *Client) Connect(ctx context.Context, creds []byte) error {
 // Hello sends a CONNECT, with the credentials if creds is not empty, and a PING. It does not
 // wait for the answer.
 func (c *Client) Hello(creds []byte) error {
-	options := map[string]any{"verbose": false, "pedantic": false, "headers": true, "no_responders": true, "lang": "hostile", "version": "0", "protocol": 1}
+	options := map[string]any{
+		"verbose":       false,
+		"pedantic":      false,
+		"headers":       true,
+		"no_responders": true,
+		"lang":          "hostile",
+		"version":       "0",
+		"protocol":      1,
+	}
 	if len(creds) > 0 {
 		token, err := jwt.ParseDecoratedJWT(creds)
 		if err != nil {

@@ -120,34 +120,74 @@ type tile func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b
 // those of narrow ones one vector: of 512 bits, of 256 bits, or of 256 bits with the instructions and masks of
 // AVX-512 (half).
 var (
-	narrow512 = [...]tile{gemm512x1x1, gemm512x2x1, gemm512x3x1, gemm512x4x1, gemm512x5x1, gemm512x6x1,
-		gemm512x7x1, gemm512x8x1, gemm512x9x1, gemm512x10x1, gemm512x11x1, gemm512x12x1, gemm512x13x1, gemm512x14x1}
-	broad512 = [...]tile{gemm512x1x2, gemm512x2x2, gemm512x3x2, gemm512x4x2, gemm512x5x2, gemm512x6x2,
-		gemm512x7x2, gemm512x8x2, gemm512x9x2, gemm512x10x2, gemm512x11x2, gemm512x12x2, gemm512x13x2, gemm512x14x2}
-	narrowHalf = [...]tile{gemmHalfx1x1, gemmHalfx2x1, gemmHalfx3x1, gemmHalfx4x1, gemmHalfx5x1, gemmHalfx6x1,
-		gemmHalfx7x1, gemmHalfx8x1, gemmHalfx9x1, gemmHalfx10x1, gemmHalfx11x1, gemmHalfx12x1, gemmHalfx13x1, gemmHalfx14x1}
-	broadHalf = [...]tile{gemmHalfx1x2, gemmHalfx2x2, gemmHalfx3x2, gemmHalfx4x2, gemmHalfx5x2, gemmHalfx6x2}
-	narrow256 = [...]tile{gemm256x1x1, gemm256x2x1, gemm256x3x1, gemm256x4x1, gemm256x5x1, gemm256x6x1,
-		gemm256x7x1, gemm256x8x1, gemm256x9x1, gemm256x10x1, gemm256x11x1, gemm256x12x1}
-	broad256 = [...]tile{gemm256x1x2, gemm256x2x2, gemm256x3x2, gemm256x4x2, gemm256x5x2, gemm256x6x2}
+	narrow512 = [...]tile{
+		gemm512x1x1, gemm512x2x1, gemm512x3x1, gemm512x4x1, gemm512x5x1, gemm512x6x1, gemm512x7x1,
+		gemm512x8x1, gemm512x9x1, gemm512x10x1, gemm512x11x1, gemm512x12x1, gemm512x13x1, gemm512x14x1,
+	}
+	broad512 = [...]tile{
+		gemm512x1x2, gemm512x2x2, gemm512x3x2, gemm512x4x2, gemm512x5x2, gemm512x6x2, gemm512x7x2,
+		gemm512x8x2, gemm512x9x2, gemm512x10x2, gemm512x11x2, gemm512x12x2, gemm512x13x2, gemm512x14x2,
+	}
+	narrowHalf = [...]tile{
+		gemmHalfx1x1, gemmHalfx2x1, gemmHalfx3x1, gemmHalfx4x1, gemmHalfx5x1, gemmHalfx6x1, gemmHalfx7x1,
+		gemmHalfx8x1, gemmHalfx9x1, gemmHalfx10x1, gemmHalfx11x1, gemmHalfx12x1, gemmHalfx13x1,
+		gemmHalfx14x1,
+	}
+	broadHalf = [...]tile{
+		gemmHalfx1x2, gemmHalfx2x2, gemmHalfx3x2, gemmHalfx4x2, gemmHalfx5x2, gemmHalfx6x2,
+	}
+	narrow256 = [...]tile{
+		gemm256x1x1, gemm256x2x1, gemm256x3x1, gemm256x4x1, gemm256x5x1, gemm256x6x1, gemm256x7x1,
+		gemm256x8x1, gemm256x9x1, gemm256x10x1, gemm256x11x1, gemm256x12x1,
+	}
+	broad256 = [...]tile{
+		gemm256x1x2, gemm256x2x2, gemm256x3x2, gemm256x4x2, gemm256x5x2, gemm256x6x2,
+	}
 )
 
 // Steps of dense layers by samples-1.
 var (
-	denseSteps512 = [...]denseStep{denseStep512x1, denseStep512x2, denseStep512x3, denseStep512x4,
-		denseStep512x5, denseStep512x6, denseStep512x7, denseStep512x8, denseStep512x9, denseStep512x10, denseStep512x11, denseStep512x12, denseStep512x13, denseStep512x14, denseStep512x15, denseStep512x16, denseStep512x17, denseStep512x18, denseStep512x19, denseStep512x20, denseStep512x21, denseStep512x22, denseStep512x23, denseStep512x24}
-	denseSteps256 = [...]denseStep{denseStep256x1, denseStep256x2, denseStep256x3, denseStep256x4,
-		denseStep256x5, denseStep256x6, denseStep256x7, denseStep256x8, denseStep256x9, denseStep256x10, denseStep256x11, denseStep256x12}
+	denseSteps512 = [...]denseStep{
+		denseStep512x1, denseStep512x2, denseStep512x3, denseStep512x4, denseStep512x5, denseStep512x6,
+		denseStep512x7, denseStep512x8, denseStep512x9, denseStep512x10, denseStep512x11, denseStep512x12,
+		denseStep512x13, denseStep512x14, denseStep512x15, denseStep512x16, denseStep512x17,
+		denseStep512x18, denseStep512x19, denseStep512x20, denseStep512x21, denseStep512x22,
+		denseStep512x23, denseStep512x24,
+	}
+	denseSteps256 = [...]denseStep{
+		denseStep256x1, denseStep256x2, denseStep256x3, denseStep256x4, denseStep256x5, denseStep256x6,
+		denseStep256x7, denseStep256x8, denseStep256x9, denseStep256x10, denseStep256x11, denseStep256x12,
+	}
 )
 
 // Kernels for inputs that are mostly zero, by vectors of outputs less one.
 var (
-	sumPairs512          = [...]sumPair{sumPair512x1, sumPair512x2, sumPair512x3, sumPair512x4, sumPair512x5, sumPair512x6, sumPair512x7, sumPair512x8, sumPair512x9, sumPair512x10, sumPair512x11, sumPair512x12, sumPair512x13}
-	sumPairs256          = [...]sumPair{sumPair256x1, sumPair256x2, sumPair256x3, sumPair256x4, sumPair256x5, sumPair256x6}
-	addColumnsOf512      = [...]addColumns{addColumns512x1, addColumns512x2, addColumns512x3, addColumns512x4, addColumns512x5, addColumns512x6, addColumns512x7, addColumns512x8, addColumns512x9, addColumns512x10, addColumns512x11, addColumns512x12, addColumns512x13}
-	addColumnsExactOf512 = [...]addColumnsExact{addColumnsExact512x1, addColumnsExact512x2, addColumnsExact512x3, addColumnsExact512x4, addColumnsExact512x5, addColumnsExact512x6, addColumnsExact512x7, addColumnsExact512x8, addColumnsExact512x9, addColumnsExact512x10, addColumnsExact512x11, addColumnsExact512x12, addColumnsExact512x13}
-	addColumnsExactOf256 = [...]addColumnsExact{addColumnsExact256x1, addColumnsExact256x2, addColumnsExact256x3, addColumnsExact256x4, addColumnsExact256x5, addColumnsExact256x6}
-	addColumnsOf256      = [...]addColumns{addColumns256x1, addColumns256x2, addColumns256x3, addColumns256x4, addColumns256x5, addColumns256x6}
+	sumPairs512 = [...]sumPair{
+		sumPair512x1, sumPair512x2, sumPair512x3, sumPair512x4, sumPair512x5, sumPair512x6, sumPair512x7,
+		sumPair512x8, sumPair512x9, sumPair512x10, sumPair512x11, sumPair512x12, sumPair512x13,
+	}
+	sumPairs256 = [...]sumPair{
+		sumPair256x1, sumPair256x2, sumPair256x3, sumPair256x4, sumPair256x5, sumPair256x6,
+	}
+	addColumnsOf512 = [...]addColumns{
+		addColumns512x1, addColumns512x2, addColumns512x3, addColumns512x4, addColumns512x5,
+		addColumns512x6, addColumns512x7, addColumns512x8, addColumns512x9, addColumns512x10,
+		addColumns512x11, addColumns512x12, addColumns512x13,
+	}
+	addColumnsExactOf512 = [...]addColumnsExact{
+		addColumnsExact512x1, addColumnsExact512x2, addColumnsExact512x3, addColumnsExact512x4,
+		addColumnsExact512x5, addColumnsExact512x6, addColumnsExact512x7, addColumnsExact512x8,
+		addColumnsExact512x9, addColumnsExact512x10, addColumnsExact512x11, addColumnsExact512x12,
+		addColumnsExact512x13,
+	}
+	addColumnsExactOf256 = [...]addColumnsExact{
+		addColumnsExact256x1, addColumnsExact256x2, addColumnsExact256x3, addColumnsExact256x4,
+		addColumnsExact256x5, addColumnsExact256x6,
+	}
+	addColumnsOf256 = [...]addColumns{
+		addColumns256x1, addColumns256x2, addColumns256x3, addColumns256x4, addColumns256x5,
+		addColumns256x6,
+	}
 )
 
 // mask512[w] has w bits set; mask256[8-w:] starts with w lanes set.

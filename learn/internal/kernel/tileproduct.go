@@ -13,8 +13,9 @@ type tileRoutine struct {
 	// multiplyRows packs the rows of its left operand itself.
 	multiplyRows func(src *float32, ld int, right *uint16, rightspan, chunks, rest, m, n int, c *float32, ldc int,
 		aux *float32, auxrow, op int, config *uint8, tails int, sums *float32, tiles *uint16)
-	multiply, multiplySwapped func(left, right *uint16, leftspan, rightspan int, list *int, chunks, m, n int, c *float32, ldc int,
-		aux *float32, auxrow, op, count, rightstep, cstep int, config *uint8, tails int, sums *float32)
+	multiply, multiplySwapped func(left, right *uint16, leftspan, rightspan int, list *int, chunks, m, n int,
+		c *float32, ldc int, aux *float32, auxrow, op, count, rightstep, cstep int, config *uint8, tails int,
+		sums *float32)
 }
 
 // PacksTiles reports whether operands can be packed as tiles, once for several products, and multiplied by

@@ -59,8 +59,8 @@ func splitBFloat16(parts []float32, x float32) {
 // flushed rounds v, a float64 that is the exact result of an operation or nearly so, to float32 as TDPBF16PS
 // does.
 func flushed(v float64) float32 {
-	// Whether a result is below 2^-126, the smallest normal value, is decided after it is rounded to 24 bits. A conversion
-	// rounds small values to fewer bits, so they are rounded as normal ones, larger by the scale.
+	// Whether a result is below 2^-126, the smallest normal value, is decided after it is rounded to 24 bits. A
+	// conversion rounds small values to fewer bits, so they are rounded as normal ones, larger by the scale.
 	const scale = 0x1p100
 	if v < 0x1p-125 && v > -0x1p-125 && v != 0 {
 		scaled := float32(float64(v * scale))

@@ -53,7 +53,17 @@ func (isa ISA) CopyPieces(dst, src Pieces, rows, piecesPerRow, n int) {
 	last := func(p Pieces) int { return (rows-1)*p.Row + (piecesPerRow-1)*p.Step + 8*chunks - 1 }
 	_, _ = dst.Data[last(dst)], src.Data[last(src)]
 	if v := isa.vectors(); v != nil {
-		v.copyPieces(&dst.Data[0], 4*dst.Row, 4*dst.Step, &src.Data[0], 4*src.Row, 4*src.Step, rows, piecesPerRow, chunks)
+		v.copyPieces(
+			&dst.Data[0],
+			4*dst.Row,
+			4*dst.Step,
+			&src.Data[0],
+			4*src.Row,
+			4*src.Step,
+			rows,
+			piecesPerRow,
+			chunks,
+		)
 		return
 	}
 	// Plain Go copies exactly n floats of each piece.

@@ -86,8 +86,8 @@ func lowBits(n reg.GPVirtual, k reg.OpmaskVirtual) {
 // and the tiles of the parts lie one behind the other.
 func packRows(suffix string, parts int) {
 	function("packRows"+suffix, "func(dst *uint16, src *float32, ld, rows, k, span int, alpha float32)",
-		" makes left tiles of rows of k values, times alpha: a tile for 16 rows and each 32 values, padded with zeros to whole "+
-			"ones. The tiles of the next 16 rows lie span bytes behind.")
+		" makes left tiles of rows of k values, times alpha: a tile for 16 rows and each 32 values, padded with "+
+			"zeros to whole ones. The tiles of the next 16 rows lie span bytes behind.")
 	dst := load("dst")
 	src := load("src")
 	ld := load("ld")
@@ -184,8 +184,8 @@ func packPairs(suffix string, parts int) {
 		interleaved = &m
 	}
 	function("packPairs"+suffix, "func(dst *uint16, src *float32, ld, k, n, span int, alpha float32)",
-		" makes right tiles of k rows of n values, times alpha: a tile for 16 columns and each 32 rows, padded with zeros to "+
-			"whole ones. The tiles of the next 16 columns lie span bytes behind.")
+		" makes right tiles of k rows of n values, times alpha: a tile for 16 columns and each 32 rows, padded "+
+			"with zeros to whole ones. The tiles of the next 16 columns lie span bytes behind.")
 	dst := load("dst")
 	src := load("src")
 	ld := load("ld")
@@ -377,8 +377,9 @@ func newTileKernel(parts int, swapped bool) *tileKernel {
 //
 // Swapped kernels sum the products of parts in the order of the product with swapped operands.
 func tileProducts(suffix string, parts int, swapped bool) {
-	function("tileProducts"+suffix, "func(left, right *uint16, leftspan, rightspan int, list *int, chunks, m, n int, "+
-		"c *float32, ldc int, aux *float32, auxrow, op, count, rightstep, cstep int, config *uint8, tails int, sums *float32)",
+	function("tileProducts"+suffix, "func(left, right *uint16, leftspan, rightspan int, list *int, "+
+		"chunks, m, n int, c *float32, ldc int, aux *float32, auxrow, op, count, rightstep, cstep int, "+
+		"config *uint8, tails int, sums *float32)",
 		" multiplies m rows of left tiles with n columns of right tiles; strides are in bytes, list has the "+
 			"offsets of each chunk's left and right tiles, and sums has room for 32×32 values. It repeats itself "+
 			"count times, with the right tiles and C moved on by a step. config points to the shapes of the tiles: "+
@@ -906,7 +907,13 @@ func (k *rowKernel) multiplyChunk() {
 			for j := range size[1] {
 				base := [2]reg.GPPhysical{k.right, k.right2}[j]
 				at := part * tileBytes
-				emit(tileLoad(6+j, number(base), number(k.stride), at), "TILELOADD %d(%s)(CX*1), TMM%d", at, base.Asm(), 6+j)
+				emit(
+					tileLoad(6+j, number(base), number(k.stride), at),
+					"TILELOADD %d(%s)(CX*1), TMM%d",
+					at,
+					base.Asm(),
+					6+j,
+				)
 			}
 		}
 		products := func() {

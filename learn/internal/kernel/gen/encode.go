@@ -87,8 +87,8 @@ func tileRelease() []byte { return append(vex(prefixNone, 0x49, 0, 0, 0, 0), 3<<
 // the upper half from those of high.
 func toBF16(dst, low, high int) []byte {
 	// EVEX has three bytes behind 0x62, with the upper bits of the registers inverted: the map and the bits 3 and 4 of
-	// dst and low; the prefix and bits 0 to 3 of high; the length of 512 bits (2) and bit 4 of high. The opcode and ModRM
-	// follow, which has the lower bits of dst and low.
+	// dst and low; the prefix and bits 0 to 3 of high; the length of 512 bits (2) and bit 4 of high. The opcode
+	// and ModRM follow, which has the lower bits of dst and low.
 	return []byte{
 		0x62,
 		byte((dst>>3&1^1)<<7 | (low>>4&1^1)<<6 | (low>>3&1^1)<<5 | (dst>>4&1^1)<<4 | map0F38),

@@ -36,7 +36,8 @@ type gemmKernel struct {
 	a, aRow, aColumn reg.GPVirtual
 	// bRow is the distance between rows of B.
 	bRow reg.GPVirtual
-	// c points to the present row of the tile in C, whose rows lie cRow bytes apart, and aux to what the operation reads.
+	// c points to the present row of the tile in C, whose rows lie cRow bytes apart, and aux to what the
+	// operation reads.
 	c, cRow, aux reg.GPVirtual
 	// opmask and laneMask select the columns of the last vector, with the instructions of AVX-512 and of AVX2.
 	opmask   reg.OpmaskVirtual
@@ -185,8 +186,8 @@ func (k *gemmKernel) prefetchC() {
 // addSegment writes how the product of one segment is added to the sums. segment points to the places in A and B, in
 // floats, at which the segment begins.
 func (k *gemmKernel) addSegment(segment reg.GPVirtual) {
-	// A row of the tile is addressed by one of up to four pointers into A ([rowAt]), which begin at the segment's place:
-	// at row 0, and at the rows of pointerAt that the tile has.
+	// A row of the tile is addressed by one of up to four pointers into A ([rowAt]), which begin at the
+	// segment's place: at row 0, and at the rows of pointerAt that the tile has.
 	pointers := []reg.GPVirtual{GP64()}
 	MOVQ(Mem{Base: segment}, pointers[0])
 	LEAQ(Mem{Base: k.a, Index: pointers[0], Scale: 4}, pointers[0])

@@ -38,8 +38,8 @@ func walk(name, doc string, arrays []string, scalar string, before func(), body 
 // normalisation writes the kernels of norm.go: the passes over the positions of a group
 // normalisation, the sum of a residual connection, and the mask of a ReLU.
 func normalisation() {
-	// Each kernel is written by walk, from the names of its arrays and what it does with one group of each: the function
-	// at the end. Most have no scalar argument, "", and load nothing before the loop, none.
+	// Each kernel is written by walk, from the names of its arrays and what it does with one group of each: the
+	// function at the end. Most have no scalar argument, "", and load nothing before the loop, none.
 	none := func() {}
 	walk("centre", ": see Centre.", []string{"dst", "x", "mean", "squares"}, "", none, func(operands map[string]Mem) {
 		c := YMM()

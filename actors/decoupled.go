@@ -22,8 +22,8 @@ type decoupled struct {
 	sent []float32
 }
 
-// copiedModel is what a client keeps from task to task beside the memory of its steps, which is the optimizer's. Its parts lie in
-// the client's state, in this order.
+// copiedModel is what a client keeps from task to task beside the memory of its steps, which is the optimizer's. Its
+// parts lie in the client's state, in this order.
 type copiedModel struct {
 	// model is the client's copy.
 	model []float32

@@ -90,7 +90,8 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 		}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%d archives are made in %s, %d were there; devices.yaml beside them names the "+
-		"devices for a run. Each archive is as secret as its credentials.\n", len(list)-existing, names.Printable(e.outPath), existing)
+		"devices for a run. Each archive is as secret as its credentials.\n",
+		len(list)-existing, names.Printable(e.outPath), existing)
 	// The devices of earlier lists stay in the file.
 	path := filepath.Join(e.outPath, "devices.yaml")
 	earlier, err := earlierDevices(path, listedNames)

@@ -55,7 +55,8 @@ alone are one curve, with 95% confidence intervals.`,
 			if err != nil || path == "-" {
 				return err
 			}
-			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d runs finished\n", names.Printable(path), e.Finished, e.Runs)
+			shown := names.Printable(path)
+			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d runs finished\n", shown, e.Finished, e.Runs)
 			return err
 		},
 	}

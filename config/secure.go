@@ -149,8 +149,8 @@ func (c *Config) checkSecure() error {
 			"%d shows single updates: a sum hides those of three or more (raise it)", bufferSize)},
 		{isBuffered && bufferSize > c.Cohort, "close.n", fmt.Sprintf("%d clients wait for each other, and cohort has "+
 			"%d at work (lower it, or raise cohort)", bufferSize, c.Cohort)},
-		{isBuffered && c.Cohort < cohortForGroups, "cohort", fmt.Sprintf("%d clients and devices are drawn, and groups of "+
-			"%d may have too few of either (raise it to %d, or set devices.include: every_round)",
+		{isBuffered && c.Cohort < cohortForGroups, "cohort", fmt.Sprintf("%d clients and devices are drawn, and "+
+			"groups of %d may have too few of either (raise it to %d, or set devices.include: every_round)",
 			c.Cohort, bufferSize, cohortForGroups)},
 		{closing.HasGrace(c.Close), "close.grace", "keeps a round open for updates whose number is not known when " +
 			"masks are made (remove it)"},

@@ -81,7 +81,7 @@ func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, e
 	// The files come in any order, so the set is made at the end of the archive.
 	for archive := tar.NewReader(z); ; {
 		entry, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return newCIFAR(parts, opt)
 		}
 		if err != nil {

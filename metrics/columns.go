@@ -360,7 +360,7 @@ var Columns = []Column{
 	},
 	{
 		Name:  Secure + "keys_seconds",
-		Help:  "virtual time of the stage of keys, which is the first part of secure_setup_seconds; shares are the rest",
+		Help:  "virtual time of the stage of keys, the first part of secure_setup_seconds; shares are the rest",
 		Unit:  "s",
 		Tag:   "secure/keys_seconds",
 		Title: "Secure aggregation: time of keys",

@@ -207,7 +207,7 @@ func TestSweep_NamesOfRuns(t *testing.T) {
 		}
 		seen[id] = true
 		if row[header[0]] != cells[i].Values[0] || row["schedule"] != cells[i].Schedule || row["seed"] != strconv.FormatUint(c.Seed, 10) || row["version"] != "v1" ||
-			len(row["data_digest"]) != 64 || row["kernel"] != string(c.Kernel) || row["diverged"] != "false" {
+			len(row["data_digest"]) != 64 || row["kernel"] != c.Kernel || row["diverged"] != "false" {
 			t.Errorf("row %d is %q, of %s", i, row, cells[i].Name)
 		}
 	}

@@ -19,5 +19,6 @@ func freeDisk(dir string) (bytes int64, supported bool) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, false
 	}
-	return int64(s.Bavail) * int64(s.Bsize), true
+	blockSize := int64(s.Bsize) //nolint:unconvert // It has 32 bits on other processors.
+	return int64(s.Bavail) * blockSize, true
 }

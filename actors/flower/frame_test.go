@@ -90,7 +90,7 @@ func TestFrame_SharedMemory(t *testing.T) {
 	if _, err := readFrame(r, memory, new(request)); err != nil || len(memory.Bytes) < 10*size {
 		t.Errorf("%d bytes of memory after a frame that had no room there, %v", len(memory.Bytes), err)
 	}
-	pipe.WriteString(fmt.Sprintf(`{"blobs":[%d],"shared":true}`+"\n", len(memory.Bytes)+1))
+	fmt.Fprintf(&pipe, `{"blobs":[%d],"shared":true}`+"\n", len(memory.Bytes)+1)
 	if _, err := readFrame(r, memory, new(request)); err == nil {
 		t.Error("more bytes than the memory has are no error")
 	}

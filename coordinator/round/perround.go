@@ -104,9 +104,9 @@ type taskTimes struct {
 // maxExpected is how many clients stand for all in what tasks are expected to take.
 const maxExpected = 1000
 
-// expectedTimes returns how many seconds tasks with the K of the round under way (steps, or parts of an epoch where the
-// schedule counts epochs) are expected to take, in ascending order: for all clients, or for maxExpected clients that are spread evenly. The result is kept
-// until K changes.
+// expectedTimes returns how many seconds tasks with the K of the round under way are expected to take, in ascending
+// order: for all clients, or for maxExpected clients that are spread evenly. K is in steps, or in parts of an epoch
+// where the schedule counts epochs. The result is kept until K changes.
 func (m *Machine) expectedTimes() []float64 {
 	k := m.round.K
 	// The times depend on K alone, so those of an earlier round with the same K are used again.

@@ -5,6 +5,7 @@ import (
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -123,7 +124,7 @@ func check(ctx context.Context, want Checksum, path, consequence string) error {
 			_, err = io.CopyN(h, f, 1<<20)
 		}
 	}
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		return err
 	}
 	got := Checksum{want.Algorithm, hex.EncodeToString(h.Sum(nil))}

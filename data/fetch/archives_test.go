@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"net/url"
 	"os"
 	"path"
@@ -79,7 +80,7 @@ func TestChecksums(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := check(ended, Checksum{"md5", "900150983cd24fb0d6963f7d28e17f72"}, name, ""); err != context.Canceled {
+	if err := check(ended, Checksum{"md5", "900150983cd24fb0d6963f7d28e17f72"}, name, ""); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

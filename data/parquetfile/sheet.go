@@ -304,7 +304,7 @@ func (g *rowGroup) read(column string, r *rowReader) error {
 	defer pages.Close()
 	for {
 		page, err := pages.ReadPage()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {
@@ -351,7 +351,7 @@ func (t *File) readValues(page parquet.Page, take func(v parquet.Value) error) e
 			}
 		}
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil
 		// Without this case a damaged page could keep the loop running for ever.
 		case err == nil && n == 0:

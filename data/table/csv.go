@@ -57,11 +57,11 @@ func openCSV(file openFile) (*csvTable, error) {
 		return nil, err
 	}
 	head, err := in.Peek(csvWindow)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("damaged or truncated: %w", err)
 	}
 	// At the end of the file, the window holds all of it, so the first line may lack a line break.
-	complete := err == io.EOF
+	complete := errors.Is(err, io.EOF)
 	switch line, remainder, more := bytes.Cut(head, []byte("\n")); {
 	// The two byte orders of UTF-16 have their own marks.
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):

@@ -194,10 +194,10 @@ func (a *part) play(ctx context.Context, p *problem.Problem) (partTotals, error)
 	}, nil
 }
 
-// shorten changes c, the rounds of a run, to those of the part. Each round of the part stands for stride rounds of the
-// run. All limits that end the run are divided by stride, except the number of rounds, which play sets. The seed is that
-// of the part's draw. The draws take different rounds of each stride: the first draw those near its begin, the last those
-// near its end.
+// shorten changes c, the rounds of a run, to those of the part. Each round of the part stands for stride rounds of
+// the run. All limits that end the run are divided by stride, except the number of rounds, which play sets. The seed is
+// that of the part's draw. The draws take different rounds of each stride: the first draw those near its begin, the
+// last those near its end.
 func (a *part) shorten(c *round.Config, stride float64) {
 	shareOf := func(n int64) int64 { return int64(math.Ceil(float64(n) / stride)) }
 	c.Stop.Accepted = int(shareOf(int64(c.Stop.Accepted)))

@@ -114,7 +114,7 @@ func ReadSums(r io.Reader) ([]Sum, error) {
 	for {
 		var s Sum
 		err := binary.Read(b, binary.LittleEndian, &s)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return list, nil
 		}
 		if err != nil || len(list) == maxSums {

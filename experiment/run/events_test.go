@@ -232,7 +232,7 @@ func TestWatching_ChangesNothing(t *testing.T) {
 func playInLives(t *testing.T, c config.Config, options func(life int, stop func()) Options) {
 	t.Helper()
 	lives := 0
-	for err := error(context.Canceled); errors.Is(err, context.Canceled); lives++ {
+	for err := context.Canceled; errors.Is(err, context.Canceled); lives++ {
 		ctx, stop := context.WithCancel(t.Context())
 		if o := options(lives, stop); lives == 0 {
 			_, err = Run(ctx, c, o)

@@ -248,7 +248,7 @@ func TestStragglers_Compressions(t *testing.T) {
 		}
 		tasks := int64(0)
 		for _, n := range s.Outcomes {
-			tasks += int64(n)
+			tasks += n
 		}
 		if got, want := s.Bytes.Useful+s.Bytes.Wasted, tasks*(6_710_000/8+bits/8); got != want || tasks != 8*12 {
 			t.Errorf("%s: %d bytes, want %d", set, got, want)

@@ -231,8 +231,8 @@ func (n *network) layOut(list []*link) {
 
 // makeStages makes the stages of a list of layers that reads input. With frozen no parameter of the list
 // trains; with gradient the gradient of input is needed. The last stage writes to final or, if that is nil,
-// to an activation of its own. A list with a final does not end in a flatten. Layers that are fused become one stage, and
-// a flatten becomes another view of an activation.
+// to an activation of its own. A list with a final does not end in a flatten. Layers that are fused become one stage,
+// and a flatten becomes another view of an activation.
 func (n *network) makeStages(list []Layer, input, final *Activation, frozen, gradient bool) (links []*link) {
 	for i := 0; i < len(list); {
 		layer := list[i]

@@ -132,7 +132,8 @@ func Write(w io.Writer, documents ...Document) error {
 // and then main, which is HTML.
 func WritePlain(w io.Writer, title, about string, main []byte) error {
 	heading := html.EscapeString(title)
-	titles := `<p class="brand">fedpace</p><h1>` + heading + `</h1><p class="quiet">` + html.EscapeString(about) + `</p>`
+	sentence := html.EscapeString(about)
+	titles := `<p class="brand">fedpace</p><h1>` + heading + `</h1><p class="quiet">` + sentence + `</p>`
 	_, err := fmt.Fprintf(w, `<!doctype html>
 <html lang="en-GB">
 <head>

@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -45,7 +46,7 @@ func TestHistogram_BothFormsOfHistogram(t *testing.T) {
 		found := 0
 		for {
 			var f dto.MetricFamily
-			if err := decoder.Decode(&f); err == io.EOF {
+			if err := decoder.Decode(&f); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				t.Fatal(err)

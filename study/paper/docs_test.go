@@ -421,7 +421,7 @@ func samePrefix(t *testing.T, dir string, whole *Curve) {
 		t.Fatal(err)
 	}
 	if whole.Kernel != "" {
-		if c, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil || string(c.Kernel) != whole.Kernel {
+		if c, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil || c.Kernel != whole.Kernel {
 			t.Skipf("NOT CHECKED: the curve is of kernel class %s, this machine's is %s (%v)", whole.Kernel, c.Kernel, err)
 		}
 	}

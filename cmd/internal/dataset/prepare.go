@@ -47,6 +47,7 @@ coarse labels by Dir(alpha), fine ones by Dir(beta)); quantity (sizes by
 Dir(alpha)); and, as in Flower Datasets, dirichlet_by_class, inner_dirichlet,
 pathological, size, linear, square, exponential, continuous and
 grouped_natural_id.`,
+		//nolint:lll // A command of an example is one line.
 		Example: `  fedpace data partition cifar-100-binary.tar.gz --kind dirichlet --alpha 0.3 --clients 100 --out cifar.fedpace
   fedpace data partition femnist.parquet --kind shards --shards 2 --out shards.fedpace
   fedpace run --set task=femnist --set data=shards.fedpace`,

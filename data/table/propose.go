@@ -322,8 +322,8 @@ func (p *Proposal) guess(columns []*profile, named Named) error {
 	client := pick(func(c *profile) bool { return named.Client != "" && c.name == named.Client })
 	grounds := "as asked"
 	missing := func(option, name string) error {
-		columnNames := names.Of(columns, func(c *profile) string { return c.name })
-		return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, federated.ShortList(columnNames))
+		known := federated.ShortList(names.Of(columns, func(c *profile) string { return c.name }))
+		return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, known)
 	}
 	// A column that the user names must exist, and a label be something that can be predicted.
 	switch {
@@ -335,7 +335,8 @@ func (p *Proposal) guess(columns []*profile, named Named) error {
 	case label == nil:
 		return missing("label", named.Label)
 	case !label.mayBeClasses(maxDistinct) && !label.areNumbers():
-		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named.Label), label.reasonUnused())
+		reason := label.reasonUnused()
+		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named.Label), reason)
 	}
 	clientGrounds := ", as asked"
 	hint := ""

@@ -462,8 +462,8 @@ func (p *Problem) aboutDevices() string {
 	held := human.Size(p.deviceBytes())
 	// Without a robust rule the only protection is to return to the best model.
 	if reason := c.UnguardedReason(); reason != "" {
-		return fmt.Sprintf(" No robust rule guards this run against Byzantine devices (%s): a false update is noticed only if "+
-			"the model diverges. The run keeps its best model to return to, %s.", reason, held)
+		return fmt.Sprintf(" No robust rule guards this run against Byzantine devices (%s): a false update is noticed "+
+			"only if the model diverges. The run keeps its best model to return to, %s.", reason, held)
 	}
 	return fmt.Sprintf(" Updates of devices are combined so that a few may be false; honest ones of unusual data "+
 		"are left out with them (docs/robust.md). That and the best model take up to %s.", held)

@@ -145,8 +145,8 @@ func (s *source) writeFiles(w, warnings io.Writer, outPath string, named Named, 
 	case proposal.Undealt:
 		// It has the configuration's name, as another configuration may read the table otherwise.
 		dealt := strings.TrimSuffix(filepath.Base(shown), filepath.Ext(shown)) + ".fedpace"
-		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one (init --client COLUMN, or client in %s), or deal "+
-			"the rows to clients that are made:\n"+
+		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one (init --client COLUMN, or client in %s), "+
+			"or deal the rows to clients that are made:\n"+
 			"       fedpace data partition --config %s --kind dirichlet --clients 20 --out %s\n"+
 			"       fedpace run --config %s --set data=%s\n", shown, shown, dealt, shown, dealt)
 	// Everything is there for a run.
